@@ -73,7 +73,13 @@ impl Failure {
     /// makes that one, so that other words would change the sessions that there are.
     pub fn blocked(point: Point, outcome: &Outcome) -> Self {
         let Outcome { hook, text, .. } = outcome;
-        let mut message = format!("hook '{hook}' blocked {}", point.name());
+        let name = point.name();
+        let mut message = match point {
+            Point::PostToolCall => {
+                format!("the call was made, and hook '{hook}' blocked its result at {name}")
+            }
+            _ => format!("hook '{hook}' blocked {name}"),
+        };
         if !text.is_empty() {
             message = format!("{message}: {text}");
         }

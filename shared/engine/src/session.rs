@@ -38,7 +38,7 @@ pub use agents::{Agent, Switched, can_be_denied};
 pub(crate) use agents::{may_call, name_of};
 pub use attempt::{Attempt, Steering, SubGoal};
 pub use budgets::PerBudget;
-pub use call::{Ask, Call, CallHooks, CallStatus, HookDemand, HookedResult};
+pub use call::{Ask, Call, CallHooks, CallStatus, HookDemand, HookedArguments, HookedResult};
 pub use compaction::{FullCause, FullContext, SummaryTask};
 pub use context::{Context, MAIN};
 pub use decisions::{DecisionKind, PastDecision};

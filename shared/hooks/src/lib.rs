@@ -88,7 +88,8 @@ pub enum HookError {
     /// It was certainly not asked, or its answer was lost, and it may be reached later.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
-    /// What came is no answer, or the question cannot be sent. Another try would give the same.
+    /// What came is no answer, the question cannot be sent, or there is no program to run. Another try would give the
+    /// same.
     #[error("{0}")]
     Wrong(String),
 }

@@ -25,6 +25,8 @@ use tokio::process::Command;
 const BLOCKS: i32 = 2;
 /// Longer than the timeout, the supervising process ends the program. It does so only if this process cannot.
 const SLACK: Duration = Duration::from_secs(2);
+/// Follows the cause where a supervising process says why it did not start a program.
+const ITS_PROGRAM: &str = "; its program is '";
 /// Most characters of the standard error of a program that fails.
 const MOST_SHOWN: usize = 500;
 
@@ -101,6 +103,23 @@ impl Program {
         Ok(Running::new(child, self.supervisor.is_some()))
     }
 
+    /// A program that is not there, or may not be run, will not be there at the next try either. Anything else may pass,
+    /// such as too many processes.
+    fn not_started(&self, why: &str) -> HookError {
+        let cause = why.split(ITS_PROGRAM).next().unwrap_or(why);
+        let program = self.argv.first().map_or("", String::as_str);
+        let workspace = self.workspace.display();
+        let why = format!("its program '{program}' cannot be started in {workspace}: {cause}");
+        match os_error(cause).map(|error| error.kind()) {
+            Some(
+                io::ErrorKind::NotFound
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::NotADirectory,
+            ) => HookError::Wrong(why),
+            _ => HookError::Unreachable(why),
+        }
+    }
+
     /// What the end of the program means.
     fn answer(&self, asked: &Asked, end: End) -> Result<Verdict, HookError> {
         let End {
@@ -115,7 +134,7 @@ impl Program {
         if self.supervisor.is_some()
             && let Some(why) = why_not_started(status.code(), &stderr)
         {
-            return Err(HookError::Unreachable(why));
+            return Err(self.not_started(&why));
         }
         let error = String::from_utf8_lossy(&stderr);
         let how = match (status.code(), status.signal().or(passed_on)) {
@@ -151,10 +170,32 @@ impl Hook for Program {
     async fn ask(&self, asked: &Asked) -> Result<Verdict, HookError> {
         let input = json::input(asked, &self.workspace);
         let started = self.start(asked, input.len());
-        let mut running = started.map_err(|error| HookError::Unreachable(error.to_string()))?;
+        let mut running = started.map_err(|error| self.not_started(&error.to_string()))?;
         // If the time is over first, this is dropped, and the program is killed.
         let end = running.finish(input, MAX_ANSWER).await;
         let end = end.map_err(|error| HookError::Wrong(format!("it was lost: {error}")))?;
         self.answer(asked, end)
+    }
+}
+
+/// The error of the system that a text of [`io::Error`] names: a supervising process passes on the text alone.
+fn os_error(text: &str) -> Option<io::Error> {
+    let (_, code) = text.rsplit_once("(os error ")?;
+    let (code, _) = code.split_once(')')?;
+    code.parse().ok().map(io::Error::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_the_system_is_found_in_its_text() {
+        for code in [2, 13] {
+            let error = io::Error::from_raw_os_error(code);
+            let found = os_error(&error.to_string()).unwrap();
+            assert_eq!(found.raw_os_error(), Some(code));
+        }
+        assert!(os_error("too late").is_none());
     }
 }

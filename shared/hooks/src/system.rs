@@ -7,7 +7,7 @@ use crate::{Hook, HookExecutor, ProgramConfig};
 use cairn_supervise::Supervisor;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{PathBuf, absolute};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,13 +23,16 @@ pub struct SystemHooks {
 impl SystemHooks {
     /// Programs run in `workspace`. Of `environment` they get `PATH` and what their settings name. Without a supervisor
     /// they may continue after a kill of this process.
+    ///
+    /// A relative `workspace` is one of the present folder: programs are told an absolute one.
     pub fn new(
         workspace: PathBuf,
         environment: BTreeMap<String, String>,
         supervisor: Option<Supervisor>,
     ) -> Self {
         Self {
-            workspace,
+            // It fails for an empty path, and if the present folder is gone.
+            workspace: absolute(&workspace).unwrap_or(workspace),
             environment,
             supervisor,
             registered: BTreeMap::new(),
@@ -73,5 +76,23 @@ impl fmt::Debug for SystemHooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The environment may hold secrets.
         f.debug_struct("SystemHooks").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_told_an_absolute_workspace() {
+        let here = std::env::current_dir().unwrap();
+        for (workspace, expected) in [
+            (".", here.clone()),
+            ("work", here.join("work")),
+            ("/work", PathBuf::from("/work")),
+        ] {
+            let hooks = SystemHooks::new(workspace.into(), BTreeMap::new(), None);
+            assert_eq!(hooks.workspace, expected, "{workspace}");
+        }
     }
 }

@@ -28,7 +28,7 @@ const TESTS: [Test; 6] = [
     ("each_end_of_a_program_is_an_answer", ends),
     ("a_script_in_python_reads_and_changes_a_call", python),
     ("a_program_has_the_listed_environment_alone", environment),
-    ("a_program_that_is_not_there_cannot_be_reached", missing),
+    ("a_program_that_cannot_be_run_fails_at_once", missing),
     ("what_a_program_writes_is_bounded", bounded),
     ("a_late_program_is_killed_with_its_children", late),
 ];
@@ -231,9 +231,18 @@ fn environment() {
 fn missing() {
     for world in World::both() {
         std::fs::write(world.at("closed"), "#!/bin/sh\n").unwrap();
-        for program in ["no-such-program", "./closed"] {
+        for (program, cause) in [
+            ("no-such-program", "os error 2"),
+            ("./absent", "os error 2"),
+            ("./closed", "os error 13"),
+            ("./closed/below", "os error 20"),
+        ] {
             let error = world.ask(&[program], &asked("{}")).unwrap_err();
-            assert!(matches!(error, HookError::Unreachable(_)), "{error:?}");
+            assert!(matches!(error, HookError::Wrong(_)), "{error:?}");
+            let why = error.to_string();
+            let start = format!("its program '{program}' cannot be started in ");
+            assert!(why.starts_with(&start) && why.contains(cause), "{why}");
+            assert!(!why.contains("its program is"), "{why}");
         }
     }
 }

@@ -200,7 +200,7 @@ fn chat_history(session: &Session, run: &Run) -> Vec<Value> {
 fn note_sent(shown: &mut Value, calls: &[Call]) {
     for (shown, call) in shown.as_array_mut().into_iter().flatten().zip(calls) {
         if let Some(sent) = &call.sent {
-            shown["sent"] = json!(sent);
+            shown["sent"] = json!(sent.arguments);
         }
     }
 }

@@ -56,8 +56,8 @@ pub(super) enum HookMessage {
     },
     /// All of them let the attempt continue, and it does not: it is paused, or a budget is used up.
     Settled { gate: Gate, outcomes: Vec<Outcome> },
-    /// They take long.
-    Slow(Gate),
+    /// They take long. The text has their names.
+    Slow { gate: Gate, hooks: String },
     /// Some are not there any more, or are others.
     Missing {
         gate: Gate,
@@ -72,7 +72,7 @@ impl HookMessage {
         match self {
             Self::Answered { gate, .. }
             | Self::Settled { gate, .. }
-            | Self::Slow(gate)
+            | Self::Slow { gate, .. }
             | Self::Missing { gate, .. } => *gate,
         }
     }
@@ -99,9 +99,11 @@ impl Owner {
         let Some(question) = Asking::new(&self.deps, &self.key, &self.session, gate) else {
             return;
         };
+        let names: Vec<_> = question.listeners.iter().map(|it| &*it.name).collect();
+        let hooks = names.join(", ");
         let slow = async move {
             sleep(SLOW).await;
-            Message::Hooks(HookMessage::Slow(gate))
+            Message::Hooks(HookMessage::Slow { gate, hooks })
         };
         let answered = async move { Message::Hooks(question.ask().await) };
         let messages = stream::select(stream::once(answered), stream::once(slow));
@@ -141,7 +143,12 @@ impl Owner {
                     wholes: SkippedWholes::new(),
                 })
             }
-            HookMessage::Slow(gate) => {
+            HookMessage::Slow { gate, hooks } => {
+                if !self.proceeding.contains_key(&gate.attempt) {
+                    let (session, point) = (&self.key, gate.point.name());
+                    let after = SLOW.as_secs();
+                    tracing::warn!(%session, point, hooks, after_s = after, "hooks have not answered yet");
+                }
                 self.give_slot_back(gate);
                 None
             }

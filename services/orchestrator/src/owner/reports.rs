@@ -6,7 +6,7 @@ use super::planner::{planning_ended, read_plan};
 use super::work::has_open_intent;
 use crate::store::NEWER_VERSION;
 use cairn_engine::decide::{FullRequest, Input, Reply, Retry, Summarised};
-use cairn_engine::event::{AttemptRef, CallFinished};
+use cairn_engine::event::{AttemptRef, CallFinished, Effect};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::hooks::Point;
 use cairn_engine::limits::{LARGEST_REPLY, MAX_CALLS};
@@ -115,20 +115,31 @@ impl Owner {
         }
     }
 
-    /// The executor knows the results that it reports, so it is not sent them. Of a long one, of one with media,
-    /// and of all of them if hooks are asked about results, it does not know what the model gets.
+    /// The executor knows the results that it reports, so it is not sent them. Of a long one, of one with media, of one
+    /// that is due to a hook, and of all of them if hooks are asked about results, it does not know what the model gets.
     fn note_results(&mut self, attempt: AttemptRef, report: &RunStepResponse, wholes: &Wholes) {
         let run = self.session.run(attempt.run);
         if run.is_some_and(|run| run.hooks.listens(Point::PostToolCall)) {
             return;
         }
+        let running = self.session.attempt(attempt);
+        let calls = running.map_or(&[][..], |running| &running.calls[..]);
+        // Of another call, the executor may have put the result to the model already.
+        let names_hook = |result: &CallResult| {
+            let call = result.call.and_then(|call| calls.get(call.index as usize));
+            call.is_some_and(|call| {
+                let is_effectful = call.effect == Effect::Effectful;
+                is_effectful && call.blamed_hook(&result.reason).is_some()
+            })
+        };
         let active = self.active.get_mut(&Work::RunStep(attempt));
         let Some(executor) = active.and_then(|active| active.executor.as_mut()) else {
             return;
         };
         let is_end = |(position, result): &(usize, &CallResult)| {
             let is_open = result.question.is_some() || result.reason == CallFinished::NOT_SENT;
-            !is_open && !wholes.contains_key(position) && result.media.is_empty()
+            let is_known = !wholes.contains_key(position) && result.media.is_empty();
+            !is_open && is_known && !names_hook(result)
         };
         let ended = report.results.iter().enumerate().filter(is_end);
         let ended = ended.filter_map(|(_, result)| result.call.map(|call| call.index));

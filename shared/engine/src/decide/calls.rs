@@ -297,7 +297,8 @@ impl Decision<'_> {
             },
             _ => {
                 let held = self.is_held_result(&result);
-                let result = self.with_handle(CallFinished { held, ..result });
+                let result = self.naming_hook_of(CallFinished { held, ..result }, is_final);
+                let result = self.with_handle(result);
                 self.emit(self.with_shown_media(result))
             }
         }

@@ -188,6 +188,7 @@ impl Decision<'_> {
             return Ok(());
         }
         self.refuse_unfit(gate, &mut outcomes);
+        self.withhold_rest(gate, &mut outcomes);
         let run = self.session.run(gate.attempt.run);
         // A person is asked one thing of a run at a time. Hooks are asked again when that is decided.
         let is_asked = run.is_some_and(|run| run.hooks.asks.is_some());

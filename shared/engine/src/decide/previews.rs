@@ -24,6 +24,7 @@ impl Decision<'_> {
                     "" => "ExecutionFailed",
                     reason => reason,
                 };
+                let output = self.naming_hook(name, reason, output);
                 self.finish_call(name, output, reason)?;
             }
             Previewed::Rejudge { resolved } => {

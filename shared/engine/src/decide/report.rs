@@ -424,8 +424,7 @@ impl Decision<'_> {
             };
             return self.fail_step(attempt, failure);
         }
-        let name = call.and_then(|call| call.whole.as_deref());
-        let held = name.and_then(|name| self.session.handles.get(name));
+        let held = call.and_then(|call| call.whole.as_deref());
         let summary = match self.long_result(attempt).or(held) {
             Some(whole) => words::long_summary(output, whole, HEADLINE_LENGTH),
             None => headline(output, HEADLINE_LENGTH),

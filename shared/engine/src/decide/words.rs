@@ -337,6 +337,20 @@ pub(super) fn beginning(text: &str, whole: &ResultHandle, most: usize) -> String
     format!("{shown}{ends}{TOO_LONG}{size}; {rest}]")
 }
 
+/// What hooks made of such a beginning, with a note that offers nothing to read on.
+pub(super) fn without_rest(text: &str, handle: &str) -> String {
+    let Some((before, after)) = text.split_once(&format!("{READ_ON}{handle}'")) else {
+        return text.to_owned();
+    };
+    let after = after.find([']', '\n']).map_or(after, |at| &after[at..]);
+    format!("{before}the rest is withheld, because a hook changed this result{after}")
+}
+
+/// The output of a call whose tool does not take the arguments that a hook put in place of the model's.
+pub(super) fn refused_change(hook: &str, output: &str) -> String {
+    format!("after hook '{hook}' changed its arguments: {output}")
+}
+
 /// The summary of a step that is one call with such a result: its first line of at most `most` characters,
 /// how long it is, and how a later step reads it.
 pub(super) fn long_summary(text: &str, whole: &ResultHandle, most: usize) -> String {

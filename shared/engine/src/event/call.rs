@@ -256,6 +256,8 @@ impl CallFinished {
     pub const DENIED: &str = "Denied";
     /// The reason of a write of a file that its model has not read as it is.
     pub const NOT_READ: &str = "NotRead";
+    /// The reason of a call whose arguments its tool does not take.
+    pub const INVALID_ARGUMENTS: &str = "InvalidArguments";
     /// The reason of a call that a hook did not allow, or whose result a hook withheld.
     pub const HOOK_BLOCKED: &str = "HookBlocked";
 }

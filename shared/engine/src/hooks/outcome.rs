@@ -169,6 +169,13 @@ impl Outcome {
             _ => None,
         }
     }
+
+    /// The hook that changed something last. A stricter answer of another one may count.
+    pub(crate) fn changed_by(&self) -> &str {
+        let mut answers = self.answers.iter().rev();
+        let last = answers.find(|it| it.verdict == VerdictKind::Mutate);
+        last.map_or(self.hook.as_str(), |it| it.hook.as_str())
+    }
 }
 
 #[cfg(test)]
@@ -223,6 +230,15 @@ mod tests {
         let all: usize = outcome.answers.iter().map(|it| it.reason.len()).sum();
         assert!(all < MAX_REASONS + 4 * (MAX_HOOKS + 1), "{all} bytes");
         assert!(outcome.answers.iter().all(|it| !it.reason.is_empty()));
+    }
+
+    #[test]
+    fn the_last_hook_that_changed_something_is_known_beside_a_stricter_one() {
+        let mut outcome = Outcome::new(0);
+        outcome.take("a", arguments("{}"), None, 1);
+        outcome.take("b", arguments("{}"), None, 1);
+        outcome.take("c", Verdict::RequireApproval(String::new()), None, 1);
+        assert_eq!((outcome.changed_by(), &*outcome.hook), ("b", "c"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod hooked;
 
-pub use hooked::{CallHooks, HookDemand, HookedResult};
+pub use hooked::{CallHooks, HookDemand, HookedArguments, HookedResult};
 
 use super::{Apply, EffectfulCall, Envelope, Mode, Session};
 use crate::command::Settlement;
@@ -10,7 +10,7 @@ use crate::decide::{CODE_GENERATION, is_answered_by_owner};
 use crate::event::{
     ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallPreview,
     CallPreviewed, CallRef, CallRejudged, CallSettled, Decided, Effect, InputRequested,
-    QuestionAsked, RequestedCall, ToolInput, ToolQuestion,
+    QuestionAsked, RequestedCall, ResultHandle, ToolInput, ToolQuestion,
 };
 use crate::message::{Media, Message, ToolCall};
 use crate::pending::{Subject, pending};
@@ -58,11 +58,12 @@ pub struct Call {
     /// The hooks that are asked about it.
     pub hooks: CallHooks,
     /// The arguments that hooks put in place of the model's; none if they left those as they are.
-    pub sent: Option<String>,
+    pub sent: Option<HookedArguments>,
     /// The approval that a hook requires.
     pub demand: Option<HookDemand>,
-    /// The name of its whole result, if hooks were asked about the beginning of it and left the name there.
-    pub whole: Option<String>,
+    /// Its whole result, if hooks are asked about the beginning of it, or have left that as it was. The model can read
+    /// on only from then on.
+    pub whole: Option<Box<ResultHandle>>,
     /// How long its tool took, in milliseconds, if hooks were asked about its result; else 0.
     pub duration_ms: u64,
 }
@@ -341,11 +342,14 @@ impl Apply for CallFinished {
         call.media = shown.map(Media::from).collect();
         if self.held {
             call.hooks = CallHooks::After;
-            call.whole = self.whole.as_ref().map(|whole| whole.handle.clone());
+            call.whole.clone_from(&self.whole);
             call.duration_ms = self.duration_ms;
         }
         if let Some(whole) = &self.whole {
-            session.handles.keep(whole);
+            match self.held {
+                true => session.handles.count(),
+                false => session.handles.keep(whole),
+            }
         }
         if let Some(file) = &self.file {
             session.note_file(self.call.attempt, file)?;

@@ -42,13 +42,18 @@ impl Handles {
         format!("result-{number}-{}", hex(&digest(&digests)[..2]))
     }
 
-    /// The result of that name cannot be read any more.
-    pub(crate) fn forget(&mut self, handle: &str) {
-        self.kept.retain(|kept| kept.handle != handle);
+    /// A result has a name, by which nobody reads it before it is offered.
+    pub(crate) fn count(&mut self) {
+        self.made += 1;
     }
 
     pub(crate) fn keep(&mut self, whole: &ResultHandle) {
-        self.made += 1;
+        self.count();
+        self.offer(whole);
+    }
+
+    /// A result that was counted can be read from now on.
+    pub(crate) fn offer(&mut self, whole: &ResultHandle) {
         self.kept.push_back(whole.clone());
         if self.kept.len() > MAX_HANDLES {
             self.kept.pop_front();

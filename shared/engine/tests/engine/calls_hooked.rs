@@ -2,15 +2,16 @@
 
 use crate::asking::{deny, open};
 use crate::previews::{end, is_sendable, new_file, rules, write, writer};
+use crate::state_tools::complaint;
 use crate::turns::turn;
 use crate::world::{
-    World, chain, finished, hooked, kinds, long, look, model_step, report_reply, send, tool_call,
-    tool_step,
+    World, chain, finished, graph, hooked, kinds, long, look, model_step, report_reply, send,
+    tool_call, tool_step,
 };
 use cairn_engine::command::{
     CancelRun, Command, Keep, Settlement, StartRun, SubmitTurn, TurnOptions,
 };
-use cairn_engine::decide::{Fork, Input, Unfinished};
+use cairn_engine::decide::{Fork, Input, Previewed, Unfinished};
 use cairn_engine::event::{CallFinished, Event, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::hooks::{
@@ -444,7 +445,8 @@ fn a_model_gets_a_result_as_hooks_leave_it() {
     else {
         panic!("{:?}", world.made(1));
     };
-    let words = "hook 'guard' blocked PostToolCall: it is too long";
+    let words =
+        "the call was made, and hook 'guard' blocked its result at PostToolCall: it is too long";
     assert_eq!(
         (output.as_str(), reason.as_str()),
         (words, CallFinished::HOOK_BLOCKED)
@@ -485,35 +487,142 @@ fn a_reply_cannot_come_with_a_result_that_hooks_are_asked_about() {
 }
 
 #[test]
-fn the_whole_of_a_result_can_be_read_only_if_hooks_leave_its_name() {
-    let named = |world: &World| world.session.handles.names().count();
+fn a_long_result_is_read_on_only_if_hooks_leave_it_as_it_was() {
     let proceed: fn(&World) -> Outcome = |_| outcome(0, VerdictKind::Proceed, "");
-    let keeps_name: fn(&World) -> Outcome = |world| {
-        let handle = world.session.handles.names().next().unwrap();
-        output(&format!("changed; '{handle}' reads on"))
+    // The note with the handle stays.
+    let redacts: fn(&World) -> Outcome = |world| {
+        let CallStatus::Finished { output: given, .. } = &world.made(0).status else {
+            panic!("{:?}", world.made(0));
+        };
+        assert!(given.contains("read_result"), "{given}");
+        output(&given.replace("123456789", "#"))
     };
     let hides: fn(&World) -> Outcome = |_| output("changed");
     let refuses: fn(&World) -> Outcome = |_| outcome(0, VerdictKind::Block, "no");
     let refuses_by_name: fn(&World) -> Outcome = |world| {
-        let handle = world.session.handles.names().next().unwrap();
-        outcome(0, VerdictKind::Block, &format!("'{handle}' is secret"))
+        outcome(
+            0,
+            VerdictKind::Block,
+            &format!("{} is secret", whole(world)),
+        )
     };
-    for (answer_of, names) in [
-        (proceed, 1),
-        (keeps_name, 1),
-        (hides, 0),
-        (refuses, 0),
-        (refuses_by_name, 0),
+    for (answer_of, is_offered) in [
+        (proceed, true),
+        (redacts, false),
+        (hides, false),
+        (refuses, false),
+        (refuses_by_name, false),
     ] {
         let mut world = world(&[Point::PostToolCall]);
         world.reply(1, "", &[look()]);
-        let whole = long(world.call(1, 0), 5 << 20);
-        world.report(1, vec![whole]);
-        assert_eq!(named(&world), 1);
+        let long = long(world.call(1, 0), 5 << 20);
+        world.report(1, vec![long]);
+        let handle = whole(&world);
+        assert_eq!(world.session.handles.get(&handle), None, "not yet");
         let (gate, answered) = (result(&world, 0), answer_of(&world));
         answer(&mut world, gate, vec![answered.clone()]);
-        assert_eq!(named(&world), names, "{answered:?}");
+        let is_known = world.session.handles.get(&handle).is_some();
+        assert_eq!(is_known, is_offered, "{answered:?}");
+        if answered.verdict == VerdictKind::Mutate {
+            let message = world.made(0).result().unwrap();
+            let given = &message.results().next().unwrap().text;
+            assert!(!given.contains(&handle), "{given}");
+        }
+        if !is_offered {
+            for name in [handle.as_str(), "result-1"] {
+                let told = complaint(&mut world, "read_result", &json!({"handle": name}));
+                assert!(told.starts_with("there is no result"), "{told}");
+            }
+        }
     }
+}
+
+/// The name of the whole result of the first call.
+fn whole(world: &World) -> String {
+    let whole = world.made(0).whole.as_ref().unwrap();
+    whole.handle.clone()
+}
+
+#[test]
+fn the_note_of_a_changed_result_says_that_the_rest_is_withheld() {
+    let mut world = world(&[Point::PostToolCall]);
+    world.reply(1, "", &[look()]);
+    let long = long(world.call(1, 0), 5 << 20);
+    world.report(1, vec![long]);
+    let CallStatus::Finished { output: given, .. } = &world.made(0).status else {
+        panic!("{:?}", world.made(0));
+    };
+    let changed = output(&format!("{given}\n[a note of the hook]"));
+    let gate = result(&world, 0);
+    answer(&mut world, gate, vec![changed]);
+    let message = world.made(0).result().unwrap();
+    let given = &message.results().next().unwrap().text;
+    let end = "; the rest is withheld, because a hook changed this result]\n[a note of the hook]";
+    assert!(given.ends_with(end), "{given}");
+}
+
+/// Another step runs at the same time, and its model can guess names.
+#[test]
+fn no_step_reads_on_in_a_result_that_hooks_are_asked_about() {
+    let mut world = idle(guard(&[Point::PostToolCall], &["look"]));
+    world.start(graph(vec![model_step("a"), model_step("b")]));
+    world.reply(1, "", &[look()]);
+    let long = long(world.call(1, 0), 5 << 20);
+    world.report(1, vec![long]);
+    let read = || tool_call("read_result", &json!({"handle": "result-1"}));
+    let events = world.reply(2, "", &[read()]);
+    let (told, is_error) = World::reported(&events).remove(0);
+    assert!(is_error && told.starts_with("there is no result"), "{told}");
+    let gate = result(&world, 0);
+    answer(&mut world, gate, vec![outcome(0, VerdictKind::Proceed, "")]);
+    world.reply(2, "", &[read()]);
+    let question = world.session.question(world.call(2, 0));
+    assert!(matches!(question, Some(Ok(_))), "{question:?}");
+}
+
+#[test]
+fn a_tool_that_refuses_changed_arguments_names_the_hook() {
+    let words = "after hook 'guard' changed its arguments: it went wrong";
+    for (reason, expected) in [
+        (CallFinished::INVALID_ARGUMENTS, words),
+        ("ExecutionFailed", "it went wrong"),
+    ] {
+        let mut world = world(&[Point::PreToolCall]);
+        world.reply(1, "", &[send()]);
+        answer_calls(&mut world, vec![arguments(0, CHANGED)]);
+        let events = world.error(1, 0, reason);
+        assert_eq!(end(&events), (reason, expected));
+    }
+
+    let mut world = idle(guard(&[Point::PreToolCall], &[]));
+    world.start(chain(vec![tool_step("a", "look")]));
+    answer_calls(&mut world, vec![arguments(0, CHANGED)]);
+    world.error(1, 0, CallFinished::INVALID_ARGUMENTS);
+    let StepStatus::Failed { failure } = world.status(1) else {
+        panic!("{:?}", world.status(1));
+    };
+    assert_eq!(failure.message, words);
+
+    let mut world = world_of_writes();
+    let refused = Previewed::Failed {
+        output: "path is no text".to_owned(),
+        reason: CallFinished::INVALID_ARGUMENTS.to_owned(),
+    };
+    let call = world.call(1, 0);
+    let events = world.decide(Input::Previewed {
+        call,
+        outcome: refused,
+    });
+    let words = "after hook 'guard' changed its arguments: path is no text";
+    assert_eq!(end(&events).1, words);
+}
+
+/// A write whose arguments a hook changed waits for its preview.
+fn world_of_writes() -> World {
+    let mut world = world(&[Point::PreToolCall]);
+    world.reply(1, "", &[write("a")]);
+    answer_calls(&mut world, vec![arguments(0, r#"{"path":1}"#)]);
+    world
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What a program answers.
 //!
-//! Standard output without a JSON object is a Proceed. An object has the fields of Cairn, or those that Claude Code
-//! reads of its hooks:
+//! Empty output, an empty object and text are a Proceed. Other JSON, and text with a line that begins like an answer, are
+//! wrong: a guard that is mistaken must not let everything pass. As for Claude Code, an answer is all of the output. It
+//! has the fields of Cairn, or those that Claude Code reads of its hooks:
 //!
 //! | field | means |
 //! |---|---|
@@ -13,7 +14,8 @@
 //! | `continue`, `stopReason` | `false` is a Block |
 //! | `hookSpecificOutput.permissionDecision` | `allow` and `defer` are a Proceed, `deny` is a Block, `ask` asks a person |
 //! | `hookSpecificOutput.updatedInput` | a Mutate of the arguments |
-//! | `hookSpecificOutput.additionalContext` | a notice to the model, or an addition to the output |
+//! | `hookSpecificOutput.additionalContext` | a notice to the model at PreRequest, an addition to the output at PostToolCall; passed over elsewhere |
+//! | `suppressOutput`, `systemMessage` | nothing |
 
 use super::plan::PlanJson;
 use cairn_engine::conversation::Op;
@@ -21,11 +23,41 @@ use cairn_engine::hooks::{MAX_REASON, Mutation, Point, Verdict};
 use cairn_engine::message::{Message, Part, Role};
 use cairn_rpc::text::clip;
 use serde::Deserialize as _;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use std::mem::discriminant;
 
 /// The fields of a Mutate.
 const CHANGES: [&str; 6] = ["arguments", "output", "text", "ops", "plan", "prompt"];
+/// The field of a Skip.
+const RESULT: &str = "result";
+/// The fields of a Mutate and of a Skip.
+const PAYLOADS: [&str; 7] = [
+    "arguments",
+    "output",
+    "text",
+    "ops",
+    "plan",
+    "prompt",
+    RESULT,
+];
+/// The fields of which an object needs one, unless it is empty.
+const FIELDS: [&str; 6] = [
+    "answer",
+    "decision",
+    "continue",
+    "hookSpecificOutput",
+    "systemMessage",
+    "suppressOutput",
+];
+/// The fields of which `hookSpecificOutput` needs one, unless it has the name of the event alone.
+const SPECIFIC: [&str; 3] = ["permissionDecision", "updatedInput", "additionalContext"];
+/// The name of the event in `hookSpecificOutput`.
+const EVENT: &str = "hookEventName";
+/// The fields with which an answer begins.
+const BEGINNINGS: [&str; 3] = ["\"answer\"", "\"decision\"", "\"hookSpecificOutput\""];
+/// What an editor may write before the text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Most bytes of a value that an error shows.
 const MOST_SHOWN: usize = 100;
 /// In place of a reason.
@@ -40,12 +72,14 @@ type Object = Map<String, Value>;
 /// Why it is no answer, in words.
 pub(super) fn read(output: &[u8], point: Point, result: Option<&str>) -> Result<Verdict, String> {
     let output = output.trim_ascii();
+    let output = output.strip_prefix(BYTE_ORDER_MARK).unwrap_or(output);
+    let output = output.trim_ascii_start();
     if !output.starts_with(b"{") {
-        return Ok(Verdict::Proceed);
+        return no_object(output);
     }
-    // A guard whose answer is broken must not let everything pass.
     let object: Object = serde_json::from_slice(output)
         .map_err(|error| format!("its output begins like a JSON object, and is none: {error}"))?;
+    check_fields(&object)?;
     let specific = specific(&object)?;
     let answers = [
         own(&object)?,
@@ -61,6 +95,66 @@ pub(super) fn read(output: &[u8], point: Point, result: Option<&str>) -> Result<
         (Verdict::Proceed, Some(context)) => Ok(context),
         (verdict, _) => Ok(verdict),
     }
+}
+
+/// The answer of output that does not begin like an object.
+fn no_object(output: &[u8]) -> Result<Verdict, String> {
+    if serde_json::from_slice::<IgnoredAny>(output).is_ok() {
+        let shown = clip(&String::from_utf8_lossy(output), MOST_SHOWN);
+        return Err(format!(
+            "its output is JSON, and no object: {shown}; allowed: an object, text, or nothing"
+        ));
+    }
+    match has_answer(&String::from_utf8_lossy(output)) {
+        false => Ok(Verdict::Proceed),
+        true => Err(
+            "its output has an answer after other text; print the answer alone, and the rest to standard error"
+                .to_owned(),
+        ),
+    }
+}
+
+/// A line begins like an answer.
+fn has_answer(text: &str) -> bool {
+    let mut rest = text;
+    loop {
+        let line = rest.trim_start_matches([' ', '\t', '\r']);
+        let inside = line.strip_prefix('{').map(str::trim_start);
+        if inside.is_some_and(|inside| BEGINNINGS.iter().any(|it| inside.starts_with(it))) {
+            return true;
+        }
+        let Some((_, after)) = line.split_once('\n') else {
+            return false;
+        };
+        rest = after;
+    }
+}
+
+/// # Errors
+/// The object has fields, and none that means something here; or fields that do not belong here.
+fn check_fields(object: &Object) -> Result<(), String> {
+    // Added context decides nothing, so it may be anywhere.
+    let mut decisive = ["permissionDecision", "updatedInput"].into_iter();
+    if let Some(name) = decisive.find(|name| has(object, name)) {
+        return Err(format!(
+            "its output has \"{name}\", which belongs into \"hookSpecificOutput\""
+        ));
+    }
+    let named = object.get("hookSpecificOutput").and_then(Value::as_object);
+    for (fields, known) in [(Some(object), &FIELDS[..]), (named, &SPECIFIC[..])] {
+        let names = fields.into_iter().flat_map(Map::keys);
+        let mut names = names.filter(|name| *name != EVENT).peekable();
+        let Some(first) = names.peek().map(|name| clip(name, MOST_SHOWN)) else {
+            continue;
+        };
+        if !names.any(|name| known.contains(&name.as_str())) {
+            let known = known.join(", ");
+            return Err(format!(
+                "its output has \"{first}\", and none of the fields that mean something there: {known}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The reason that a program gives in its words.
@@ -95,18 +189,34 @@ fn strictest(answers: Vec<Verdict>) -> Result<Verdict, String> {
 /// The answer in Cairn's own fields.
 fn own(object: &Object) -> Result<Option<Verdict>, String> {
     let Some(answer) = text(object, "answer")? else {
-        let change = CHANGES.iter().find(|name| object.contains_key(**name));
-        return match change {
+        let payload = PAYLOADS.iter().find(|name| has(object, name));
+        return match payload {
             None => Ok(None),
-            Some(name) => Err(format!(
-                "its output has \"{name}\", but not \"answer\": \"mutate\""
-            )),
+            Some(name) => {
+                let answer = if *name == RESULT { "skip" } else { "mutate" };
+                Err(format!(
+                    "its output has \"{name}\", but not \"answer\": \"{answer}\""
+                ))
+            }
         };
     };
+    // A Block and a required approval hold as they are: without the rest, nothing happens unseen.
+    let taken: &[&str] = match answer {
+        "proceed" => &[],
+        "mutate" => &CHANGES,
+        "skip" => &[RESULT],
+        _ => &PAYLOADS,
+    };
+    let mut payloads = PAYLOADS.iter().filter(|name| has(object, name));
+    if let Some(name) = payloads.find(|name| !taken.contains(*name)) {
+        return Err(format!(
+            "its answer is {answer}, which does not take \"{name}\""
+        ));
+    }
     Ok(Some(match answer {
         "proceed" => Verdict::Proceed,
         "mutate" => Verdict::Mutate(mutation(object)?),
-        "skip" => Verdict::Skip(text(object, "result")?.unwrap_or_default().to_owned()),
+        "skip" => Verdict::Skip(text(object, RESULT)?.unwrap_or_default().to_owned()),
         "require_approval" => Verdict::RequireApproval(reason_in(object, "reason")?),
         "block" => Verdict::Block(reason_in(object, "reason")?),
         other => {
@@ -119,6 +229,7 @@ fn own(object: &Object) -> Result<Option<Verdict>, String> {
 fn mutation(object: &Object) -> Result<Mutation, String> {
     let mut found = CHANGES
         .iter()
+        .filter(|name| has(object, name))
         .filter_map(|name| Some((*name, object.get(*name)?)));
     let (Some((name, value)), None) = (found.next(), found.next()) else {
         let allowed = CHANGES.join(", ");
@@ -252,8 +363,9 @@ fn additional_context(
     point: Point,
     result: Option<&str>,
 ) -> Result<Option<Verdict>, String> {
-    let name = "additionalContext";
-    let context = specific.map(|specific| text(specific, name)).transpose()?;
+    let context = specific
+        .map(|specific| text(specific, "additionalContext"))
+        .transpose()?;
     let Some(context) = context.flatten().filter(|context| !context.is_empty()) else {
         return Ok(None);
     };
@@ -261,14 +373,15 @@ fn additional_context(
         (Point::PreRequest, _) => Mutation::Ops(vec![Op::Notice(context.to_owned())]),
         (Point::PostToolCall, Some("")) => Mutation::Output(context.to_owned()),
         (Point::PostToolCall, Some(result)) => Mutation::Output(format!("{result}\n{context}")),
-        _ => {
-            let point = point.name();
-            return Err(format!(
-                "its output has \"{name}\", which {point} does not take; PreRequest and PostToolCall do"
-            ));
-        }
+        // Scripts for Claude Code add context where no text of Cairn has room for it. The rest of the answer counts.
+        _ => return Ok(None),
     };
     Ok(Some(Verdict::Mutate(mutation)))
+}
+
+/// One that is null counts as none.
+fn has(object: &Object, name: &str) -> bool {
+    object.get(name).is_some_and(|value| !value.is_null())
 }
 
 fn text<'a>(object: &'a Object, name: &str) -> Result<Option<&'a str>, String> {
@@ -321,16 +434,85 @@ mod tests {
             "",
             " \n",
             "formatted 3 files\n",
-            "[1]",
-            "\"block\"",
+            "[hook] done\n",
             "{}",
             " {} ",
+            "\u{feff}",
+            "\u{feff}{}",
         ] {
             assert_eq!(of_call(output), Ok(Verdict::Proceed), "{output}");
         }
         for output in ["{", "{block}", "{} {}", "{\"answer\": \"block\""] {
             let why = of_call(output).unwrap_err();
             assert!(why.contains("begins like a JSON object"), "{output}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_an_answer_and_is_none_is_wrong() {
+        for (output, says) in [
+            ("[1]", "no object: [1]"),
+            ("\"block\"", "no object"),
+            ("false\n", "no object: false"),
+            (r#"{"anwser": "block"}"#, "has \"anwser\", and none"),
+            (r#"{"ok": false}"#, "answer, decision, continue"),
+            (r#"{"reason": "no"}"#, "has \"reason\", and none"),
+            (
+                r#"{"permissionDecision": "deny"}"#,
+                "belongs into \"hookSpecificOutput\"",
+            ),
+            (
+                r#"{"systemMessage": "no", "permissionDecision": "deny"}"#,
+                "belongs into",
+            ),
+            (
+                r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "decision": "deny"}}"#,
+                "has \"decision\", and none",
+            ),
+            (
+                r#"{"answer": "proceed", "arguments": {}}"#,
+                "does not take \"arguments\"",
+            ),
+            (
+                r#"{"answer": "mutate", "output": "o", "result": "r"}"#,
+                "does not take \"result\"",
+            ),
+            (
+                r#"{"answer": "skip", "output": "o"}"#,
+                "does not take \"output\"",
+            ),
+            (r#"{"result": "r"}"#, "and none"),
+            (
+                r#"{"continue": true, "result": "r"}"#,
+                "not \"answer\": \"skip\"",
+            ),
+            ("checked\n{\"answer\": \"block\"}", "after other text"),
+            (
+                "checked\r\n  { \"decision\": \"block\"}\nbye",
+                "after other text",
+            ),
+            (
+                "checked\n\n{\n  \"hookSpecificOutput\": {}}",
+                "after other text",
+            ),
+        ] {
+            let why = of_call(output).unwrap_err();
+            assert!(why.contains(says), "{output}: {why}");
+        }
+        // A stricter answer holds beside what it does not take.
+        let refused = r#"{"answer": "block", "reason": "no", "arguments": {}}"#;
+        assert_eq!(of_call(refused), block("no"));
+        let marked = "\u{feff}{\"answer\": \"block\", \"reason\": \"no\"}";
+        assert_eq!(of_call(marked), block("no"));
+        let text = "it printed {\"answer\": \"block\"}\n{\"other\": 1}";
+        assert_eq!(of_call(text), Ok(Verdict::Proceed), "no line begins so");
+        for output in [
+            r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse"}}"#,
+            r#"{"decision": null, "reason": null}"#,
+            r#"{"answer": "proceed", "arguments": null}"#,
+            r#"{"continue": true, "additionalContext": "more"}"#,
+        ] {
+            assert_eq!(of_call(output), Ok(Verdict::Proceed), "{output}");
         }
     }
 
@@ -493,8 +675,12 @@ mod tests {
         assert_eq!(at(Point::PreRequest, output), Ok(Verdict::Mutate(notice)));
         let added = Mutation::Output("made\nmore".to_owned());
         assert_eq!(at(Point::PostToolCall, output), Ok(Verdict::Mutate(added)));
-        let why = of_call(output).unwrap_err();
-        assert!(why.contains("PreToolCall does not take"), "{why}");
+        assert_eq!(of_call(output), Ok(Verdict::Proceed), "it is passed over");
+        assert_eq!(at(Point::OnTurnStart, output), Ok(Verdict::Proceed));
+        let allowed = r#"{"hookSpecificOutput": {"permissionDecision": "allow", "additionalContext": "more"}}"#;
+        assert_eq!(of_call(allowed), Ok(Verdict::Proceed));
+        let asks = r#"{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "no", "additionalContext": "more"}}"#;
+        assert_eq!(of_call(asks), block("no"));
         let blocked = r#"{"decision": "block", "reason": "no", "hookSpecificOutput": {"additionalContext": "more"}}"#;
         assert_eq!(at(Point::PostToolCall, blocked), block("no"));
     }
@@ -511,7 +697,10 @@ mod tests {
                 r#"{"hookSpecificOutput": {"permissionDecision": "no"}}"#,
                 "allowed: allow, deny",
             ),
-            (r#"{"arguments": {}}"#, "but not \"answer\""),
+            (
+                r#"{"continue": true, "arguments": {}}"#,
+                "but not \"answer\"",
+            ),
             (
                 r#"{"answer": "proceed", "decision": "block"}"#,
                 "contradict",

@@ -112,7 +112,8 @@ fn the_tree_shows_a_result_that_a_hook_withheld_as_failed() {
     let world = world();
     let tree = with(&world, [blocked(&world)]);
     let result = node(&tree, NodeKind::Result);
-    let words = "hook 'guard' blocked PostToolCall: no secrets";
+    let words =
+        "the call was made, and hook 'guard' blocked its result at PostToolCall: no secrets";
     assert_eq!(result.datum("output"), Some(words));
     assert_eq!(result.datum("reason"), Some(CallFinished::HOOK_BLOCKED));
     assert_eq!(result.status, NodeStatus::Failed);
@@ -145,7 +146,8 @@ fn the_report_shows_what_was_sent_and_what_the_model_got() {
     );
     assert!(!text.contains("rose was sent"), "{text}");
     let text = report(vec![blocked(&world)]);
-    let words = "**failed** (HookBlocked): `hook 'guard' blocked PostToolCall: no secrets`";
+    let words = "**failed** (HookBlocked): `the call was made, and hook 'guard' blocked its result at \
+                 PostToolCall: no secrets`";
     assert!(text.contains(words), "{text}");
     assert!(!text.contains("rose was sent"), "{text}");
 }

@@ -36,7 +36,7 @@ pub(super) enum Behaviour {
     Wrong,
     /// Its answer is none that the point takes.
     NotTaken,
-    /// It cannot be reached for 30 s.
+    /// It cannot be reached for 30 s. A program is not there, and that fails at once.
     Unreachable,
     /// It cannot be reached at first, and answers so when it can.
     ComesBack(VerdictKind),
@@ -94,6 +94,10 @@ pub(super) fn all() -> Vec<Case> {
         ];
         for behaviour in taken.chain(failures) {
             for kind in Kind::ALL {
+                // Nothing waits for a program that is not there.
+                if kind == Kind::Program && matches!(behaviour, Behaviour::ComesBack(_)) {
+                    continue;
+                }
                 let on_errors = [None, Some(OnError::Block), Some(OnError::Proceed)];
                 cases.extend(on_errors.map(|on_error| Case {
                     point: row.point,

@@ -1,6 +1,6 @@
 //! Compares what the journal, the model, the tool and the hook saw of a run with what follows by the table.
 
-use super::cases::{Behaviour, CHANGED};
+use super::cases::{Behaviour, CHANGED, Kind};
 use super::follows::{End, Reaches, counted, follows, times_asked, words};
 use super::played::RESULT;
 use super::runs::{ENOUGH, SESSION, SHORT, Stage};
@@ -28,6 +28,7 @@ impl Stage<'_> {
             Behaviour::Answers(_) | Behaviour::ComesBack(_) => Failure::Unspecified,
             Behaviour::Late => Failure::Late,
             Behaviour::Wrong | Behaviour::NotTaken => Failure::Wrong,
+            Behaviour::Unreachable if case.kind == Kind::Program => Failure::Wrong,
             Behaviour::Unreachable => Failure::Unreachable,
         };
         let counted = counted(case);
@@ -45,7 +46,7 @@ impl Stage<'_> {
         let took = answer.duration_ms;
         let is_in_time = match case.behaviour {
             Behaviour::Late => u128::from(took) >= SHORT.as_millis(),
-            Behaviour::Unreachable => TRIED_MS.contains(&took),
+            Behaviour::Unreachable if case.kind != Kind::Program => TRIED_MS.contains(&took),
             _ => u128::from(took) < ENOUGH.as_millis(),
         };
         match is_in_time {

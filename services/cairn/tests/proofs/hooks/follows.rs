@@ -233,6 +233,7 @@ pub(super) fn words(case: &Case) -> &'static str {
     match (case.behaviour, case.kind) {
         (Behaviour::Answers(_) | Behaviour::ComesBack(_), _) => super::cases::CHANGED,
         (Behaviour::Late, _) => "it did not answer within",
+        (Behaviour::Unreachable, Kind::Program) => "cannot be started in",
         (Behaviour::Unreachable, _) => "it could not be reached for 30s",
         (Behaviour::NotTaken, _) if case.point == Point::PreToolCall => {
             "does not change the output"

@@ -94,7 +94,7 @@ fn released_result(finished: CallFinished, outcome: &Outcome) -> CallFinished {
         return finished;
     };
     CallFinished {
-        whole: finished.whole.filter(|whole| left.offers(&whole.handle)),
+        whole: None,
         is_error: finished.is_error || left.is_blocked,
         output: left.output.into_owned(),
         ..finished

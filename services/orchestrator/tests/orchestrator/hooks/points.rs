@@ -66,6 +66,34 @@ async fn the_calls_of_a_reply_are_asked_about_together() {
     assert_eq!(answered(&world, &session).await.len(), 1);
 }
 
+/// The executor knows only what the tool said.
+#[tokio::test(start_paused = true)]
+async fn the_model_reads_which_hook_changed_arguments_that_a_tool_refuses() {
+    let (world, mut questions) = world(&[Point::PreToolCall]).await;
+    let session = world.start(one_step()).await;
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "", &[("effectful", r#"{"b":1}"#)]));
+    let asked = question(&world, &mut questions).await;
+    let arguments = Mutation::Arguments(r#"{"b":"x"}"#.to_owned());
+    asked.answer(Verdict::Mutate(arguments));
+    let mut ack = world.until(attempt.ack()).await;
+    while ack.permitted_calls.is_empty() {
+        ack = world.until(attempt.ack()).await;
+    }
+    let mut refused = attempt.result(0, 0, "b is no number");
+    refused.is_error = true;
+    refused.reason = "InvalidArguments".to_owned();
+    attempt.report(RunStepResponse {
+        results: vec![refused],
+        ..RunStepResponse::default()
+    });
+    let told = results(&world, &mut attempt).await;
+    let words = "after hook 'played' changed its arguments: b is no number";
+    assert_eq!(told[0].output, words);
+    attempt.complete(1);
+    world.ended(&session).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_approval_that_a_hook_requires_names_the_hook_and_both_arguments() {
     let (world, mut questions) = world(&[Point::PreToolCall]).await;
@@ -164,7 +192,7 @@ async fn the_log_shows_what_a_hook_put_in_place_of_a_result() {
     settle(&mut attempt, 0, "secret");
     question(&world, &mut questions).await.block("too much");
     let told = results(&world, &mut attempt).await;
-    let words = "hook 'played' blocked PostToolCall: too much";
+    let words = "the call was made, and hook 'played' blocked its result at PostToolCall: too much";
     assert_eq!((told[0].output.as_str(), told[0].is_error), (words, true));
     let request = pb::GetExecutionLogRequest {
         session: session.clone(),

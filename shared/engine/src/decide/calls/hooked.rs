@@ -1,10 +1,10 @@
 //! What hooks say of calls and of their results.
 
 use super::ended;
-use crate::decide::Decision;
-use crate::event::{AttemptRef, CallFinished, Effect, ResultHandle};
+use crate::decide::{Decision, words};
+use crate::event::{AttemptRef, CallFinished, CallRef, Effect, ResultHandle};
 use crate::failure::Failure;
-use crate::hooks::{Gate, Outcome, Point, VerdictKind};
+use crate::hooks::{Gate, Mutation, Outcome, Point, VerdictKind};
 use crate::session::CallStatus;
 use crate::transitions::Applied;
 use std::collections::BTreeMap;
@@ -65,6 +65,56 @@ impl Decision<'_> {
             }
         }
         self.continue_after_owner(gate.attempt)
+    }
+
+    /// A result that hooks changed offers its model nothing to read on, though they may have left the note that did.
+    pub(in crate::decide) fn withhold_rest(&self, gate: Gate, outcomes: &mut [Outcome]) {
+        if gate.point != Point::PostToolCall {
+            return;
+        }
+        let call = self.session.call(gate.call_at(gate.index));
+        let Some(whole) = call.and_then(|call| call.whole.as_deref()) else {
+            return;
+        };
+        for outcome in outcomes {
+            if let Some(Mutation::Output(output)) = &mut outcome.mutation {
+                *output = words::without_rest(output, &whole.handle);
+            }
+        }
+    }
+
+    /// The output of a call, which names the hook that it is due to, if it is due to one.
+    pub(in crate::decide) fn naming_hook(
+        &self,
+        name: CallRef,
+        reason: &str,
+        output: String,
+    ) -> String {
+        let call = self.session.call(name);
+        match call.and_then(|call| call.blamed_hook(reason)) {
+            Some(hook) => words::refused_change(hook, &output),
+            None => output,
+        }
+    }
+
+    /// The same for a result of an executor, unless the model may have it as it came: with results of calls without
+    /// effects, it is asked again before the owner has taken them.
+    pub(in crate::decide) fn naming_hook_of(
+        &self,
+        result: CallFinished,
+        is_final: bool,
+    ) -> CallFinished {
+        let name = result.call;
+        let call = self.session.call(name);
+        let is_effectful = call.is_some_and(|call| call.effect == Effect::Effectful);
+        let is_open = result.held || is_effectful || self.is_tool_step(name.attempt);
+        match is_open && !is_final {
+            true => CallFinished {
+                output: self.naming_hook(name, &result.reason, result.output),
+                ..result
+            },
+            false => result,
+        }
     }
 
     /// Hooks have answered about the result of a call, which the model gets as the state has it by now.

@@ -1,7 +1,7 @@
 //! What hooks make of a call and of its result.
 
 use super::{Call, CallStatus};
-use crate::event::CallFinished;
+use crate::event::{CallFinished, ResultHandle};
 use crate::failure::Failure;
 use crate::hooks::{Gate, Mutation, Outcome, Point, VerdictKind};
 use crate::message::ToolCall;
@@ -31,7 +31,17 @@ pub struct HookDemand {
     pub reason: String,
 }
 
-/// A result as hooks leave it, in place of what the tool gave.
+/// The arguments that hooks put in place of the model's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookedArguments {
+    /// As JSON.
+    pub arguments: String,
+    /// The name of the hook that changed them last.
+    pub hook: String,
+}
+
+/// A result as hooks leave it, in place of what the tool gave. Its model can read on in none: the whole may have what a
+/// hook took out of the beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookedResult<'a> {
     /// The output that the model gets.
@@ -57,18 +67,23 @@ impl<'a> HookedResult<'a> {
             _ => None,
         }
     }
-
-    /// The model can read the rest of a long result with this handle: the output still names it. What a hook withheld
-    /// is withheld as a whole, whatever its reason names.
-    pub fn offers(&self, handle: &str) -> bool {
-        !self.is_blocked && self.output.contains(handle)
-    }
 }
 
 impl Call {
     /// The arguments that are sent to its tool: as hooks left them. It is judged and approved with these.
     pub fn arguments(&self) -> &str {
-        self.sent.as_deref().unwrap_or(&self.call.arguments)
+        match &self.sent {
+            Some(sent) => &sent.arguments,
+            None => &self.call.arguments,
+        }
+    }
+
+    /// The hook that a result with this reason is due to: it put arguments in place of the model's, and the tool does
+    /// not take them.
+    pub fn blamed_hook(&self, reason: &str) -> Option<&str> {
+        let is_refused = reason == CallFinished::INVALID_ARGUMENTS;
+        let sent = self.sent.as_ref().filter(|_| is_refused);
+        sent.map(|sent| sent.hook.as_str())
     }
 
     /// The call as it is sent to its tool.
@@ -104,7 +119,10 @@ impl Call {
             return Ok(());
         }
         self.hooks = CallHooks::None;
-        self.sent = outcome.sent().map(str::to_owned);
+        self.sent = outcome.sent().map(|arguments| HookedArguments {
+            arguments: arguments.to_owned(),
+            hook: outcome.changed_by().to_owned(),
+        });
         if outcome.verdict == VerdictKind::RequireApproval {
             self.demand = Some(HookDemand {
                 hook: outcome.hook.clone(),
@@ -114,12 +132,12 @@ impl Call {
         Ok(())
     }
 
-    /// Takes what hooks answered about its result. Returns the name of the whole result if the text that they left
-    /// does not have it: the rest is then not for the model either.
+    /// Takes what hooks answered about its result. Returns the whole result if they left the beginning as it was: its
+    /// model can read on.
     fn take_answer_to_result(
         &mut self,
         outcome: &Outcome,
-    ) -> Result<Option<String>, IllegalTransition> {
+    ) -> Result<Option<Box<ResultHandle>>, IllegalTransition> {
         if self.hooks != CallHooks::After {
             return Err(self.refuse("answered by hooks"));
         }
@@ -133,16 +151,16 @@ impl Call {
             return Ok(None);
         };
         let Some(left) = HookedResult::of(outcome) else {
-            return Ok(None);
+            return Ok(self.whole.clone());
         };
         if left.is_blocked {
             *is_error = true;
             CallFinished::HOOK_BLOCKED.clone_into(reason);
             self.media.clear();
         }
-        let hidden = self.whole.take_if(|whole| !left.offers(whole));
+        self.whole = None;
         *output = left.output.into_owned();
-        Ok(hidden)
+        Ok(None)
     }
 }
 
@@ -167,8 +185,8 @@ impl Session {
         outcome: &Outcome,
     ) -> Applied {
         let call = self.call_mut(gate.call_at(gate.index))?;
-        if let Some(handle) = call.take_answer_to_result(outcome)? {
-            self.handles.forget(&handle);
+        if let Some(whole) = call.take_answer_to_result(outcome)? {
+            self.handles.offer(&whole);
         }
         Ok(())
     }

@@ -141,19 +141,19 @@ fn a_held_result_is_sent_as_hooks_left_it() {
     ];
     let expected = [
         "false raw 1",
-        "true hook 'guard' blocked PostToolCall: no secrets",
+        "true the call was made, and hook 'guard' blocked its result at PostToolCall: no secrets",
         "false clean",
     ];
     assert_eq!(outputs(TurnEvents::new(2, 0), messages), expected);
 }
 
-/// The rest can be read only with a text that hooks let pass and that names it.
+/// The rest may have what a hook took out of the beginning.
 #[test]
-fn a_held_result_keeps_its_rest_only_if_hooks_leave_its_name() {
+fn a_held_result_keeps_its_rest_only_if_hooks_leave_it_as_it_was() {
     let output = |text: &str| Some(Change::Output(text.to_owned()));
     for (verdict, change, is_offered) in [
         (HookVerdict::Proceed, None, true),
-        (HookVerdict::Mutate, output("read on: no secrets"), true),
+        (HookVerdict::Mutate, output("read on: no secrets"), false),
         (HookVerdict::Mutate, output("clean"), false),
         (HookVerdict::Block, None, false),
     ] {
