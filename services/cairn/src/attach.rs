@@ -21,10 +21,12 @@ use cairn_engine::failure::Failure;
 use cairn_memory::sqlite::OpenError;
 use cairn_orchestrator::Mode;
 use cairn_rpc::{Address, Link, RpcError, Server};
+use std::future::pending;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -93,11 +95,27 @@ impl Attached {
     }
 
     /// Lets running calls end, gives all sessions back and removes the socket. What does not end
-    /// within [`GRACE`] is left behind: it is durable, and the next owner continues it.
-    pub async fn finish(self) {
-        if let Way::Holder(serving) = self.way {
-            serving.finish(GRACE).await;
-        }
+    /// within [`GRACE`] is left behind: it is durable, and the next owner continues it. Hooks about the end of a run
+    /// have the time `for_hooks` more, because a next owner may never come. `stop` takes it from them.
+    pub async fn finish(self, for_hooks: Duration, stop: &CancellationToken) {
+        let Way::Holder(serving) = self.way else {
+            return;
+        };
+        let is_stopped = stop.is_cancelled();
+        let for_hooks = if is_stopped {
+            Duration::ZERO
+        } else {
+            for_hooks
+        };
+        let given_up = async {
+            // The grace is over then, too.
+            if is_stopped {
+                pending::<()>().await;
+            }
+            stop.cancelled().await;
+            sleep(GRACE).await;
+        };
+        Box::pin(serving.finish(GRACE + for_hooks, given_up)).await;
     }
 }
 

@@ -8,6 +8,7 @@ pub use watch::{Watch, Watched};
 use crate::attach::{Access, Attached, Servers, attach};
 use crate::context::Context;
 use crate::error::{CliError, USAGE};
+use crate::settings::hooks::time_at_end;
 use crate::workspace;
 use cairn_engine::rules::DEFAULT_AGENT;
 use cairn_proto::api::agent_service_client::AgentServiceClient;
@@ -316,9 +317,11 @@ impl<'a> Client<'a> {
         Watch::new(self, session, after)
     }
 
-    /// Leaves. A process that holds the store lets running calls end first.
+    /// Leaves. A process that holds the store lets running calls end first, and has hooks asked about the ends of runs.
     pub async fn finish(self) {
-        self.attached.finish().await;
+        let context = self.context;
+        let for_hooks = time_at_end(&context.config().hooks);
+        self.attached.finish(for_hooks, &context.stop).await;
     }
 }
 

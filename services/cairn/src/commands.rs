@@ -73,10 +73,13 @@ pub fn context(
     settings::check_given(&cli.global, &flags)?;
     let model = model_elsewhere(&cli.command, &mut flags);
     let source = settings::Source::find(&cli.global, &environment)?;
-    let source = config::settled(source, &cli.command, &environment, cli.global.json)?;
+    let source = config::settled(source, cli, &environment)?;
     let file = source.path().to_owned();
-    let is_confirmed = source.unconfirmed().is_none();
+    let unconfirmed = source.unconfirmed();
+    let is_confirmed = unconfirmed.is_none();
+    let lacks_hooks = unconfirmed.is_some_and(|it| config::withholds_hooks(it, &environment));
     let mut settings = settings::load_from(source, &cli.global, &environment, &flags)?;
+    settings::hooks::check_means(&settings)?;
     if model.is_some() {
         settings.config.model.default = model;
     }
@@ -95,6 +98,7 @@ pub fn context(
         file,
         given_file: cli.global.config.clone(),
         is_confirmed,
+        lacks_hooks,
         environment,
         json: cli.global.json,
         color: color && !cli.global.json,

@@ -16,6 +16,8 @@ pub struct Context {
     pub given_file: Option<PathBuf>,
     /// Whether all of that file counts; see [`crate::settings::trust`].
     pub is_confirmed: bool,
+    /// The file has hooks, and they do not count because it is not confirmed.
+    pub lacks_hooks: bool,
     /// The environment of the process, read once.
     pub environment: Environment,
     /// `--json`: one JSON object a line on standard output, and nothing else there.

@@ -92,17 +92,23 @@ impl Serving {
     }
 
     /// Lets running calls end, gives all sessions back, ends the listeners and closes the store. Calls
-    /// that do not end within `grace` are left behind: they are durable, and the next owner continues
-    /// them.
-    pub async fn finish(mut self, grace: Duration) {
+    /// that do not end within `grace`, or before `given_up` does, are left behind: they are durable, and the next
+    /// owner continues them.
+    pub async fn finish(mut self, grace: Duration, given_up: impl Future<Output = ()>) {
         if let Some(socket) = &self.socket {
             // New clients find no socket and wait for the lock, while those that are here see how
             // their calls end.
             socket.remove();
         }
         self.node.public().health().stop().await;
+        let drained = async {
+            tokio::select! {
+                () = self.node.drain() => {}
+                () = given_up => tracing::warn!("left work behind that did not end in time"),
+            }
+        };
         // What it leaves behind is durable.
-        let _ = cairn_boot::drain(self.node.drain(), grace).await;
+        let _ = cairn_boot::drain(drained, grace).await;
         self.stop.cancel();
         for (serving, moment) in &mut self.listeners {
             if !serving.is_finished() && timeout(*moment, &mut *serving).await.is_err() {

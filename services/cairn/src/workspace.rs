@@ -309,6 +309,7 @@ mod tests {
             file,
             given_file: None,
             is_confirmed: true,
+            lacks_hooks: false,
             environment,
             json: false,
             color: false,

@@ -34,3 +34,4 @@ pub use fault::{AgentError, Fault, Parsed};
 pub use limits::{AgentBudgets, AgentCompaction, CairnFields};
 pub use names::{MAX_NAME, is_name};
 pub use rights::Tools;
+pub use tools::of_other_program;

@@ -11,6 +11,7 @@ use known::{Meaning, meaning};
 use std::collections::BTreeSet;
 
 pub(crate) use known::DELEGATE;
+pub use known::of_other_program;
 
 /// A name of a list, as the tools of Cairn that it stands for.
 #[derive(Debug)]

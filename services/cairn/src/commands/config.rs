@@ -3,13 +3,13 @@
 mod confirm;
 mod question;
 
-pub(super) use question::{is_too_long, settled};
+pub(super) use question::{is_too_long, settled, withholds_hooks};
 
 use super::check_config;
 use crate::cli::Global;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::settings::{OfWorkspace, Source};
+use crate::settings::{OfWorkspace, Source, hooks};
 use crate::ui::out;
 use cairn_rpc::text::escape;
 use clap::Subcommand;
@@ -24,6 +24,9 @@ A cairn.toml that is found in the current folder may have come with it, such as 
 Until you confirm it, only settings count that make Cairn do less or ask more, and no prompt beside
 it. A change of the file or of a prompt needs another confirmation. A file that you name with
 --config or CAIRN_CONFIG needs none.
+
+Without a terminal, run, chat, resume, serve and tools call refuse an unconfirmed file that has hooks:
+they would work without them.
 
 Examples:
   cairn config show
@@ -82,11 +85,13 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 fn check(context: &Context) -> Result<ExitCode, CliError> {
     check_config::check(context.config())?;
     let file = context.file.display().to_string();
+    let mut warnings = hooks::warnings(context.config());
     if !context.is_confirmed {
         // Faults of settings that have no effect yet would come up once they have.
         let source = Source::find(&Global::default(), &context.environment)?;
         let whole = source.check_whole(&context.environment)?;
         check_config::check(&whole.config)?;
+        warnings = hooks::warnings(&whole.config);
     }
     let servers = OfWorkspace::read(&context.config().workspace.path, &context.environment);
     let of_prompts = context.config().prompts.problems.iter().cloned();
@@ -96,11 +101,12 @@ fn check(context: &Context) -> Result<ExitCode, CliError> {
             "file": file,
             "confirmed": context.is_confirmed,
             "left_out": left_out,
+            "warnings": warnings,
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
     out::line("the settings have no faults")?;
-    for line in left_out {
+    for line in left_out.into_iter().chain(warnings) {
         out::line(&escape(&line))?;
     }
     if !context.is_confirmed {

@@ -170,7 +170,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         () = context.stop.cancelled() => false,
         () = serving.lost() => true,
     };
-    serving.finish(context.config().serve.grace).await;
+    let grace = context.config().serve.grace;
+    serving.finish(grace, std::future::pending()).await;
     match is_lost {
         true => Err(CliError::new(
             "a listener could not go on; the log says why",

@@ -85,6 +85,13 @@ struct Call {
     save: Option<PathBuf>,
 }
 
+impl Args {
+    /// Whether it calls a tool.
+    pub(super) fn calls(&self) -> bool {
+        matches!(self.action, Some(Action::Call(_)))
+    }
+}
+
 /// Lists, calls, allows or revokes.
 ///
 /// # Errors

@@ -1,17 +1,34 @@
 //! `[[hooks]]`: programs and services that runs ask before and after what they do, and which addresses clients may
 //! store as hooks.
 
-use cairn_boot::Checks;
+use super::Settings;
+use crate::error::CliError;
+use cairn_agents::of_other_program;
+use cairn_boot::{Checks, ConfigErrors, ConfigFault, Loaded};
 use cairn_engine::hooks::{MAX_HOOKS, Point};
 use cairn_hooks::{
     AddressPattern, DEFAULT_TIMEOUT, Definition, Means, OnError, Policy, ProgramConfig,
+    REACHED_WITHIN,
 };
+use serde::de::value::StrDeserializer;
+use serde::de::{Deserializer, Error, IntoDeserializer, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 
 /// Most patterns of addresses.
 const MOST_ADDRESSES: usize = 100;
+/// What Claude Code calls points, as the questions to programs do (`hook_event_name`).
+const OF_CLAUDE_CODE: [(&str, Point); 7] = [
+    ("PostToolUse", Point::PostToolCall),
+    ("PreCompact", Point::OnCompaction),
+    ("PreToolUse", Point::PreToolCall),
+    ("SessionEnd", Point::OnRunEnd),
+    ("SessionStart", Point::OnRunStart),
+    ("Stop", Point::OnTurnEnd),
+    ("UserPromptSubmit", Point::OnTurnStart),
+];
 
 /// A hook that the operator configures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,6 +36,7 @@ pub struct HookSettings {
     /// Its name, which runs record.
     pub name: String,
     /// Where runs ask it.
+    #[serde(deserialize_with = "named_points")]
     pub points: Vec<Point>,
     /// Patterns of the tools whose calls it is asked about; empty for all.
     #[serde(default)]
@@ -47,6 +65,118 @@ pub struct HookSettings {
 
 fn timeout() -> Duration {
     DEFAULT_TIMEOUT
+}
+
+/// The point that a word stands for which is no name of a point: a name in other letters, or Claude Code's.
+pub(crate) fn point_meant(word: &str) -> Option<Point> {
+    let own = Point::ALL.iter().map(|point| (point.name(), *point));
+    let mut names = own.chain(OF_CLAUDE_CODE);
+    let found = names.find(|(name, _)| name.eq_ignore_ascii_case(word));
+    found.map(|(_, point)| point)
+}
+
+/// A point by its name.
+struct NamedPoint(Point);
+
+impl<'de> Deserialize<'de> for NamedPoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = NamedPoint;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a point, as cairn hook points lists it")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<NamedPoint, E> {
+                let name: StrDeserializer<'_, E> = text.into_deserializer();
+                match (Point::deserialize(name), point_meant(text)) {
+                    (Err(_), Some(meant)) => {
+                        let problem = format!("{text:?}, did you mean {}?", meant.name());
+                        Err(E::invalid_value(Unexpected::Other(&problem), &self))
+                    }
+                    (named, _) => named.map(NamedPoint),
+                }
+            }
+        }
+        deserializer.deserialize_str(Name)
+    }
+}
+
+fn named_points<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Point>, D::Error> {
+    let points = Vec::<NamedPoint>::deserialize(deserializer)?;
+    Ok(points.into_iter().map(|NamedPoint(point)| point).collect())
+}
+
+/// Refuses hooks of this process, because a command has none: only programs in Rust register some.
+///
+/// # Errors
+/// All hooks without a command and without a url, with exit code 2.
+pub(crate) fn check_means(settings: &Loaded<Settings>) -> Result<(), CliError> {
+    // The services at a server ask hooks of their own.
+    if settings.config.client.server.is_some() {
+        return Ok(());
+    }
+    let hooks = settings.config.hooks.iter().enumerate();
+    let without = hooks.filter(|(_, hook)| hook.definition().means == Means::InProcess);
+    let faults = without.map(|(index, _)| {
+        let path = format!("hooks[{index}]");
+        ConfigFault {
+            source: settings.origin(&path).clone(),
+            path,
+            problem: "needs a command or a url".to_owned(),
+            allowed: "a program with its arguments in command, or the address of a service in url"
+                .to_owned(),
+        }
+    });
+    let faults: Vec<_> = faults.collect();
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(CliError::usage(ConfigErrors(faults).to_string())),
+    }
+}
+
+/// What is wrong with a list of tools of which no fault can be made, because a server may have tools of any name: tools
+/// that other programs call so. A hook is asked about no call of them.
+pub(crate) fn foreign_tools(tools: &[String], settings: &Settings) -> Option<String> {
+    let commands = &settings.tools.commands;
+    let is_own = |name: &str| commands.iter().any(|command| command.name == name);
+    // Claude Code has one pattern for several tools.
+    let names = tools.iter().flat_map(|pattern| pattern.split('|'));
+    let words = names.filter_map(|name| match of_other_program(name)? {
+        _ if is_own(name) => None,
+        [] => Some(format!(
+            "{name:?} is a tool of other programs, and Cairn has none like it"
+        )),
+        here => Some(format!(
+            "{name:?} is a tool of other programs, which is {} here",
+            here.join(" or ")
+        )),
+    });
+    let words: Vec<_> = words.collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// The same for all hooks of the settings, each named by its setting.
+pub(crate) fn warnings(settings: &Settings) -> Vec<String> {
+    let hooks = settings.hooks.iter().enumerate();
+    let warnings = hooks.filter_map(|(index, hook)| {
+        let words = foreign_tools(&hook.tools, settings)?;
+        Some(format!("hooks[{index}].tools: {words}"))
+    });
+    warnings.collect()
+}
+
+/// The longest time that hooks take which are asked about the end of a run, one after the other.
+pub(crate) fn time_at_end(hooks: &[HookSettings]) -> Duration {
+    let asked = hooks.iter();
+    let asked = asked.filter(|hook| hook.points.contains(&Point::OnRunEnd));
+    let times = asked.map(|hook| match hook.url {
+        // A service that cannot be reached is asked again.
+        Some(_) => hook.timeout + REACHED_WITHIN,
+        None => hook.timeout,
+    });
+    times.sum()
 }
 
 /// Finds every fault of the hooks, which are named `LIST[0]`, `LIST[1]` and so on.

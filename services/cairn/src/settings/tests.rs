@@ -739,3 +739,83 @@ fn faults_of_hooks_name_their_setting() {
     let error = settings("[[hooks]]\nname = 'a b'\npoints = ['OnRunEnd']", &[], &[]);
     assert!(error.unwrap_err().contains("hooks[0].name is \"a b\""));
 }
+
+#[test]
+fn a_point_in_other_words_is_named() {
+    for (line, fault) in [
+        (
+            "points = ['PreRequest', 'pretoolcall']",
+            "hooks[0].points[1] is \"pretoolcall\", did you mean PreToolCall? (allowed: the name",
+        ),
+        (
+            "points = ['Stop']",
+            "hooks[0].points[0] is \"Stop\", did you mean OnTurnEnd? (allowed: the name",
+        ),
+        ("points = [1]", "hooks[0].points[0] is 1 (allowed: the name"),
+        ("command = ['a']", "hooks[0].points is missing"),
+    ] {
+        let error = settings(&format!("[[hooks]]\nname = 'a'\n{line}"), &[], &[]).unwrap_err();
+        assert!(error.contains(fault), "{line}: {error}");
+    }
+}
+
+#[test]
+fn an_unknown_part_of_a_hook_in_a_variable_takes_no_hook_away() {
+    let file = "[[hooks]]\nname = 'guard'\npoints = ['PreToolCall']\ncommand = ['a']";
+    let hooks = "[{name='e', points=['PreToolCall'], command=['x'], matcher='Bash'}]";
+    let error = settings(file, &[("CAIRN_HOOKS", hooks)], &[]).unwrap_err();
+    let fault = "variable CAIRN_HOOKS: hooks[0].matcher is not a setting";
+    assert!(error.contains(fault), "{error}");
+}
+
+/// A program in Rust may have it, and a command has none.
+#[test]
+fn a_hook_without_a_command_and_a_url_is_named() {
+    let file = "[[hooks]]\nname = 'guard'\npoints = ['PreToolCall']\ncommand = ['a']\n\
+                [[hooks]]\nname = 'audit'\npoints = ['OnRunEnd']\n";
+    let loaded = settings(file, &[], &[]).unwrap();
+    let error = hooks::check_means(&loaded).unwrap_err();
+    assert_eq!(error.code, crate::error::USAGE);
+    let fault = "hooks[1] needs a command or a url (allowed: a program";
+    assert!(error.message.contains(fault), "{error}");
+    assert!(!error.message.contains("hooks[0]"), "{error}");
+
+    let variable = [("CAIRN_HOOKS", "[{name='e', points=['PreToolCall']}]")];
+    let loaded = settings("", &variable, &[]).unwrap();
+    let error = hooks::check_means(&loaded).unwrap_err();
+    let fault = "variable CAIRN_HOOKS: hooks[0] needs a command or a url";
+    assert!(error.message.contains(fault), "{error}");
+    let elsewhere = [variable[0], ("CAIRN_SERVER", "http://127.0.0.1:1")];
+    let loaded = settings("", &elsewhere, &[]).unwrap();
+    assert_eq!(hooks::check_means(&loaded), Ok(()));
+}
+
+#[test]
+fn a_command_waits_as_long_as_hooks_about_the_end_of_a_run_may_take() {
+    let hook = |name: &str, point: &str, rest: &str| {
+        format!("[[hooks]]\nname = '{name}'\npoints = ['{point}']\n{rest}\n")
+    };
+    let file = [
+        hook("a", "OnRunEnd", "command = ['a']\ntimeout = '20s'"),
+        hook("b", "OnTurnEnd", "command = ['a']\ntimeout = '50s'"),
+        hook("c", "OnRunEnd", "url = 'http://h:1'"),
+    ];
+    let loaded = settings(&file.concat(), &[], &[]).unwrap();
+    let time = hooks::time_at_end(&loaded.config.hooks);
+    assert_eq!(time, Duration::from_secs(20 + 30 + 5));
+    assert_eq!(hooks::time_at_end(&[]), Duration::ZERO);
+}
+
+#[test]
+fn tools_of_other_programs_in_a_hook_are_warned_of() {
+    let file = "[[hooks]]\nname = 'a'\npoints = ['PreToolCall']\ncommand = ['a']\n\
+                [[hooks]]\nname = 'b'\npoints = ['PreToolCall']\ncommand = ['a']\ntools = ['bash', 'count']\n";
+    let warnings = |more: &str| {
+        let loaded = settings(&format!("{file}{more}"), &[], &[]).unwrap();
+        hooks::warnings(&loaded.config)
+    };
+    let bash = "hooks[1].tools: \"bash\" is a tool of other programs, which is shell_exec here";
+    assert_eq!(warnings(""), [bash]);
+    let own = "[[tools.commands]]\nname = 'bash'\ndescription = 'a'\nargv = ['bash']\n";
+    assert_eq!(warnings(own), [""; 0]);
+}

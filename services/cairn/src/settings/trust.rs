@@ -109,7 +109,10 @@ impl Source {
                 Content::Whole(unconfirmed.whole.clone(), unconfirmed.prompts.clone())
             }
         };
-        super::load_from(Self { path, content }, &Global::default(), environment, &[])
+        let source = Self { path, content };
+        let loaded = super::load_from(source, &Global::default(), environment, &[])?;
+        super::hooks::check_means(&loaded)?;
+        Ok(loaded)
     }
 
     /// The same file, which a person has confirmed.
@@ -161,6 +164,15 @@ impl Unconfirmed {
         let mut effects = effects::effects(&self.withheld, &self.whole.to_json());
         effects.extend(self.prompts.effects());
         effects
+    }
+
+    /// Whether hooks of the file are without effect.
+    pub fn has_hooks(&self) -> bool {
+        let mut withheld = self.withheld.iter();
+        withheld.any(|(path, value)| {
+            let is_empty = value.as_array().is_some_and(Vec::is_empty);
+            path.split(['.', '[']).next() == Some("hooks") && !is_empty
+        })
     }
 
     /// In one line: which sections have no effect, and how to confirm the file.

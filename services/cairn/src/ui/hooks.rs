@@ -50,9 +50,12 @@ pub fn outcome(outcome: &HookOutcome, subject: &str) -> Option<String> {
                 "{hook} requires an approval of {subject}{with}{words}"
             ));
         }
+        // The failure says it.
+        HookVerdict::Block if outcome.answers.iter().any(|it| has_blocked(it, outcome)) => {}
         HookVerdict::Block => parts.push(format!("{hook} blocked {subject}{words}")),
     }
-    parts.extend(outcome.answers.iter().filter_map(fault));
+    let faults = outcome.answers.iter();
+    parts.extend(faults.filter_map(|answer| fault(answer, outcome, subject)));
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
@@ -70,8 +73,15 @@ fn changed(outcome: &HookOutcome, subject: &str) -> String {
     }
 }
 
+/// The hook failed, and that is what blocks.
+fn has_blocked(answer: &HookAnswer, outcome: &HookOutcome) -> bool {
+    answer.failure() != HookFailure::Unspecified
+        && answer.verdict() == HookVerdict::Block
+        && answer.hook == outcome.hook
+}
+
 /// A hook that did not answer, and what counted in its place; none if it did.
-fn fault(answer: &HookAnswer) -> Option<String> {
+fn fault(answer: &HookAnswer, outcome: &HookOutcome, subject: &str) -> Option<String> {
     let problem = match answer.failure() {
         HookFailure::Unspecified => return None,
         HookFailure::Late => "did not answer in time",
@@ -80,10 +90,14 @@ fn fault(answer: &HookAnswer) -> Option<String> {
         HookFailure::Missing => "is not configured any more, or differently",
     };
     let instead = match answer.verdict() {
-        HookVerdict::Block => "which blocks",
-        _ => "which counts as proceed",
+        HookVerdict::Block => format!("which blocks {subject}"),
+        _ => "which counts as proceed".to_owned(),
     };
-    let why = after_colon(&answer.reason);
+    // The reason that counts is whole in the text alone.
+    let why = match has_blocked(answer, outcome) {
+        true => after_colon(&outcome.text),
+        false => after_colon(&answer.reason),
+    };
     let name = clip(&answer.hook, NAME);
     Some(format!("hook {name} {problem}, {instead}{why}"))
 }
@@ -201,11 +215,8 @@ mod tests {
             answers: vec![answer(HookFailure::Unreachable, HookVerdict::Block)],
             ..of(HookVerdict::Block, "audit", "5s")
         };
-        let told = outcome(&gone, "PreRequest").unwrap();
-        assert!(
-            told.starts_with("hook audit blocked PreRequest: 5s; "),
-            "{told}"
-        );
+        let expected = "hook audit could not be reached, which blocks PreRequest: 5s";
+        assert_eq!(outcome(&gone, "PreRequest").as_deref(), Some(expected));
     }
 
     #[test]

@@ -127,6 +127,10 @@ pub fn pending_lines(
         return lines;
     }
     lines.push("  decide with".to_owned());
+    if let Some((confirm, meaning)) = before_deciding(context.lacks_hooks, pending) {
+        lines.push(format!("    {confirm}"));
+        lines.push(style.dim(&format!("      {meaning}")));
+    }
     for (words, meaning) in answers(pending) {
         lines.push(format!("    {}", decide(context, pending, &words)));
         lines.push(style.dim(&format!("      {meaning}")));
@@ -277,6 +281,18 @@ pub fn answers(pending: &pb::Pending) -> Vec<(String, String)> {
     fixed.iter().map(owned).collect()
 }
 
+/// The command that a person gives before they decide, and what it does, if hooks are missing because the settings
+/// file is not confirmed.
+pub fn before_deciding(
+    lacks_hooks: bool,
+    pending: &pb::Pending,
+) -> Option<(&'static str, &'static str)> {
+    (lacks_hooks && is_changed(pending)).then_some((
+        "cairn config trust",
+        "first: the settings file is not confirmed, so its hooks do not count; then look again with retry",
+    ))
+}
+
 /// Whether hooks of the run are missing or changed. Otherwise one of them requires an approval.
 pub fn is_changed(pending: &pb::Pending) -> bool {
     !pending.missing_hooks.is_empty() || !pending.changed_hooks.is_empty()
@@ -382,6 +398,18 @@ mod tests {
             name: name.to_owned(),
             pattern: pattern.to_owned(),
         }
+    }
+
+    #[test]
+    fn hooks_of_an_unconfirmed_file_are_confirmed_first() {
+        let missing = pb::Pending {
+            missing_hooks: vec!["guard".to_owned()],
+            ..asks(WaitReason::Hook)
+        };
+        let (command, _) = before_deciding(true, &missing).unwrap();
+        assert_eq!(command, "cairn config trust");
+        assert_eq!(before_deciding(false, &missing), None);
+        assert_eq!(before_deciding(true, &asks(WaitReason::Hook)), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use cairn_hooks::{Asked, Definition, Hook, HookError, Means, Policy};
 use cairn_model::ModelRegistry;
 use cairn_testkit::Site;
 use serde_json::Value;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -119,11 +120,13 @@ fn a_folder_of_others_starts_no_hook_until_it_is_confirmed() {
     let site = Site::new(CAIRN).of_others();
     site.write("cairn.toml", THIEF);
     let goal = ["run", "Which files under docs mention Redis?"];
-    let done = site.run(&goal);
+    // Without the hooks of the folder, if they say so.
+    let done = site.run_with(&goal, &[("CAIRN_HOOKS", "[]")]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.err.contains("have no effect: hooks;"), "{done:?}");
     let list = site.run(&["hook", "list"]);
     assert!(list.out.starts_with("there is no hook"), "{list:?}");
+    assert!(list.err.contains("have no effect: hooks;"), "{list:?}");
     let tried = site.run(&["hook", "try", "thief", "--point", "OnRunStart"]);
     assert_eq!(tried.code, Some(1), "{tried:?}");
     assert!(!site.path().join("stolen").exists());
@@ -136,7 +139,67 @@ fn a_folder_of_others_starts_no_hook_until_it_is_confirmed() {
     assert!(site.path().join("stolen").exists());
 }
 
-/// A command ends with its run, and there may never be another process to ask.
+/// A run whose hooks stopped to count with a change of the file would have no guards.
+#[test]
+fn no_work_begins_without_the_hooks_of_an_unconfirmed_file() {
+    let site = Site::new(CAIRN).of_others();
+    site.write("cairn.toml", THIEF);
+    support::grants::with_digest(&site, &["config", "trust"]);
+    let goal = ["run", "Which files under docs mention Redis?"];
+    let done = site.run(&goal);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    site.append("cairn.toml", "# changed\n");
+    for arguments in [
+        &goal[..],
+        &["run", "--json", "Look around"],
+        &["chat"],
+        &["resume"],
+        &["serve", "--listen", "127.0.0.1:0"],
+        &["tools", "call", "list_files"],
+    ] {
+        let done = site.run(arguments);
+        assert_eq!(done.code, Some(2), "{arguments:?}: {done:?}");
+        for part in [
+            "cairn.toml has hooks and is not confirmed",
+            "cairn config trust",
+            "--config cairn.toml",
+        ] {
+            assert!(done.err.contains(part), "{arguments:?}: {done:?}");
+        }
+    }
+    assert_eq!(site.sessions().len(), 1);
+    let named = [&goal[..], &["--config", "cairn.toml"]].concat();
+    assert_eq!(site.run(&named).code, Some(0));
+    assert_eq!(site.run(&["tools"]).code, Some(0));
+}
+
+#[test]
+fn a_hook_that_a_command_cannot_ask_is_a_fault_of_the_settings() {
+    let hook = "[[hooks]]\nname = \"guard\"\npoints = [\"PreToolCall\"]\n";
+    for site in [Site::new(CAIRN), Site::new(CAIRN).of_others()] {
+        site.append("cairn.toml", hook);
+        let checked = site.run(&["config", "check"]);
+        assert_eq!(checked.code, Some(2), "{checked:?}");
+        let fault = "hooks[0] needs a command or a url (allowed: ";
+        assert!(checked.err.contains(fault), "{checked:?}");
+    }
+}
+
+#[test]
+fn names_of_other_programs_in_hooks_are_warned_of() {
+    let site = Site::new(CAIRN);
+    let hook = "[[hooks]]\nname = \"guard\"\npoints = [\"PreToolCall\"]\n\
+        tools = [\"Bash\"]\ncommand = [\"true\"]\n";
+    site.append("cairn.toml", hook);
+    for arguments in [&["config", "check"][..], &["hook", "list"]] {
+        let done = site.run(arguments);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let warning = "\"Bash\" is a tool of other programs, which is shell_exec here";
+        assert!(done.out.contains(warning), "{done:?}");
+    }
+}
+
+/// A command ends with its run, or its last turn, and there may never be another process to ask.
 #[test]
 fn a_command_hears_hooks_about_the_end_of_its_run() {
     let site = Site::new(CAIRN);
@@ -148,6 +211,13 @@ fn a_command_hears_hooks_about_the_end_of_its_run() {
     let done = site.run(&["run", "--plan", "plan.json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(site.read("ends").as_deref(), Some("ended\n"));
+
+    site.write("line", "Hello\n");
+    let line = File::open(site.path().join("line")).expect("a line");
+    let mut chat = site.command(&["chat"]);
+    let done = chat.stdin(line).output().expect("a conversation");
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(site.read("ends").as_deref(), Some("ended\nended\n"));
 }
 
 #[test]

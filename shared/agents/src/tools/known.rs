@@ -137,16 +137,16 @@ pub(super) fn meaning(name: &str) -> Meaning {
         return pattern(name, true);
     }
     if let Some((before, tool)) = name.rsplit_once('/') {
-        return match (is_set(before), foreign(tool)) {
+        return match (is_set(before), of_other_program(tool)) {
             (true, _) if tool == "*" => {
-                foreign(before).map_or(Meaning::Tools(NONE), Meaning::Tools)
+                of_other_program(before).map_or(Meaning::Tools(NONE), Meaning::Tools)
             }
             (true, Some(tools)) => Meaning::Tools(tools),
             (true, None) => pattern(tool.to_owned(), false),
             (false, _) => pattern(format!("{before}__{tool}"), true),
         };
     }
-    match foreign(name) {
+    match of_other_program(name) {
         Some(tools) => Meaning::Tools(tools),
         None => pattern(name.to_owned(), is_own(name) || name.contains("__")),
     }
@@ -156,7 +156,9 @@ fn is_set(name: &str) -> bool {
     SETS.contains(&name)
 }
 
-fn foreign(name: &str) -> Option<&'static [&'static str]> {
+/// The tools of Cairn that the name of a tool in Claude Code, opencode, VS Code or Copilot stands for; empty if Cairn
+/// has no such tool. None for any other name.
+pub fn of_other_program(name: &str) -> Option<&'static [&'static str]> {
     let row = FOREIGN
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(name));

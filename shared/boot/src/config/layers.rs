@@ -4,7 +4,7 @@ use super::document::Document;
 use super::environment::Environment;
 use super::fault::{ConfigErrors, ConfigFault, Origin};
 use super::file;
-use super::node::{Node, is_within};
+use super::node::{Node, child_path, is_within};
 use super::problem::{Kind, Problem};
 use super::reader::Reader;
 use super::{Checks, Settings, shown};
@@ -32,8 +32,8 @@ pub struct Loaded<T> {
     /// The settings.
     pub config: T,
     /// Variables that begin like ours and name no setting: `CAIRN_PORT`, as Kubernetes sets it
-    /// beside a service called cairn. Those with `__`, and those that look like a slip of the
-    /// pen, are faults instead.
+    /// beside a service called cairn. Those with `__`, those that look like a slip of the pen,
+    /// and unknown names inside the value of a variable are faults instead.
     pub ignored_variables: Vec<String>,
     origins: BTreeMap<String, Origin>,
 }
@@ -191,6 +191,13 @@ impl<T: Settings> Loaded<T> {
     }
 }
 
+/// Whether a variable is named like this path and no part of it. A name that is unknown inside its value is a fault:
+/// the variable itself is ours.
+fn is_named_alone(variable: &str, path: &str) -> bool {
+    let own = variable.strip_prefix(PREFIX);
+    own.is_some_and(|own| path == child_path("", &own.to_lowercase()))
+}
+
 /// The tree on its way to settings, and what is found on that way.
 struct Reading {
     root: Node,
@@ -217,7 +224,7 @@ impl Reading {
         let (node, source) = *problem.at.unwrap_or_default();
         match (&problem.kind, &source) {
             (Kind::UnknownName { suggestion: false }, Origin::Variable(name))
-                if !name.contains("__") =>
+                if is_named_alone(name, &node) =>
             {
                 self.ignored_variables.push(name.clone());
             }

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
 use crate::ui::live::{size, wrap_told};
 use crate::ui::out;
+use crate::ui::questions::before_deciding;
 use crate::ui::style::Style;
 use cairn_proto::orchestrator::{ListPendingRequest, Pending};
 use cairn_rpc::text::escape;
@@ -77,6 +78,11 @@ impl Person {
     ) -> Result<Came, CliError> {
         let stop = client.context().stop.clone();
         self.show(question)?;
+        if let Some((confirm, meaning)) = before_deciding(client.context().lacks_hooks, question) {
+            let told = wrap_told(&format!("{confirm}  {meaning}"), columns());
+            let told: Vec<String> = told.iter().map(|line| self.style.dim(line)).collect();
+            lines(&told)?;
+        }
         loop {
             self.prompt(question)?;
             let line = tokio::select! {

@@ -12,9 +12,9 @@ use crate::ui::live::{size, wrap};
 use crate::ui::out;
 use crate::ui::pool::shortage;
 use crate::ui::progress::{End, Progress};
-use crate::ui::questions::{answers, decide, is_changed, why};
+use crate::ui::questions::{answers, before_deciding, decide, is_changed, why};
 use crate::ui::style::Style;
-use crate::ui::text::command;
+use crate::ui::text::{command, quoted};
 use crate::ui::time::span;
 use crate::workspace::resume_command;
 use cairn_proto::event::{Failure, FailureKind, WaitReason};
@@ -206,7 +206,10 @@ fn failed(
     let why = failure_text(Some(failure));
     item(&style.bad("failed"), &format!("{place}{why}"))?;
     let again = "start again with another goal or plan";
+    let hook = blocked_by(&failure.message).map(|rest| command(client.context(), &rest));
+    let by_hook = hook.map(|hook| format!("see what the hook answers with: {}", escape(&hook)));
     let what = match failure.kind() {
+        FailureKind::HookBlocked => by_hook.as_deref().unwrap_or(again),
         _ if failure.reason == "CONTEXT_FULL" => {
             "take a model with a larger window, or ask for less at a time"
         }
@@ -224,6 +227,17 @@ fn failed(
         return Ok(());
     }
     item("model ", &escape(client.context().config().default_model()))
+}
+
+/// The command that tries the hook which blocked, by the words of the failure: `hook 'NAME' blocked POINT: REASON`.
+fn blocked_by(message: &str) -> Option<String> {
+    let (name, rest) = message.strip_prefix("hook '")?.split_once("' blocked ")?;
+    let point = rest.split(':').next().unwrap_or_default();
+    Some(format!(
+        "hook try {} --point {}",
+        quoted(name),
+        quoted(point)
+    ))
 }
 
 fn paused(context: &Context, what: &Following, style: Style, reason: &str) -> Result<(), CliError> {
@@ -255,6 +269,10 @@ async fn waiting(
         }
         for line in asked(&question, progress) {
             out::line(&format!("        {line}"))?;
+        }
+        if let Some((confirm, meaning)) = before_deciding(context.lacks_hooks, &question) {
+            let meaning = style.dim(meaning);
+            out::line(&format!("          {confirm}   {meaning}"))?;
         }
         for (answer, meaning) in answers(&question) {
             let decide = decide(context, &question, &answer);
@@ -362,6 +380,8 @@ fn required(question: &Pending) -> String {
 mod tests {
     use super::*;
     use crate::ui::progress::Compacted;
+    use cairn_engine::failure::Failure as Failed;
+    use cairn_engine::hooks::{Outcome, Point};
     use cairn_proto::event::{FullCause, MissingCapability};
 
     #[test]
@@ -410,6 +430,25 @@ mod tests {
         };
         let expected = ["guard is configured differently now"];
         assert_eq!(asked(&changed, &Progress::new(1, 0)), expected);
+    }
+
+    #[test]
+    fn a_hook_that_blocked_a_run_can_be_tried() {
+        let hook = |text: &str| Outcome {
+            hook: "guard".to_owned(),
+            text: text.to_owned(),
+            ..Outcome::new(0)
+        };
+        for text in ["it did not answer: 5s", ""] {
+            let failure = Failed::blocked(Point::PreRequest, &hook(text));
+            let tried = blocked_by(&failure.message);
+            assert_eq!(
+                tried.as_deref(),
+                Some("hook try guard --point PreRequest"),
+                "{text}"
+            );
+        }
+        assert_eq!(blocked_by("no such model"), None);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::settings::Settings;
+use crate::settings::hooks::foreign_tools;
 use crate::ui::hooks::point_name;
 use crate::ui::live::terminal_width;
 use crate::ui::out;
@@ -19,7 +21,8 @@ pub(super) async fn run(context: &Context) -> Result<(), CliError> {
     let mut client = Client::attach_with(context, Access::Make, Servers::None).await?;
     let hooks = all(&mut client).await;
     client.finish().await;
-    let hooks = hooks?;
+    let hooks = hooks?.into_iter();
+    let hooks: Vec<_> = hooks.map(|it| with_warning(it, context.config())).collect();
     if context.json {
         let mut lines = hooks.iter();
         return lines.try_for_each(|hook| out::json(&to_json(hook)));
@@ -29,6 +32,16 @@ pub(super) async fn run(context: &Context) -> Result<(), CliError> {
     }
     let mut lines = table(&hooks).lines(terminal_width()).into_iter();
     lines.try_for_each(|line| out::line(&line))
+}
+
+/// The hook with what is wrong with its tools, if nothing else is wrong with it.
+pub(super) fn with_warning(mut hook: Hook, settings: &Settings) -> Hook {
+    let definition = hook.definition.as_ref();
+    let warning = definition.and_then(|it| foreign_tools(&it.tools, settings));
+    if let Some(warning) = warning.filter(|_| hook.problem.is_empty()) {
+        hook.problem = warning;
+    }
+    hook
 }
 
 /// A hook as JSON, by the names of the contract.
@@ -103,6 +116,29 @@ pub(super) fn agents(patterns: Option<&HookPatterns>) -> String {
 mod tests {
     use super::*;
     use cairn_proto::event::HookPoint;
+
+    #[test]
+    fn tools_with_names_of_other_programs_are_a_problem() {
+        let of = |tools: &[&str], problem: &str| {
+            let hook = Hook {
+                definition: Some(HookDefinition {
+                    tools: tools.iter().map(|&it| it.to_owned()).collect(),
+                    ..HookDefinition::default()
+                }),
+                problem: problem.to_owned(),
+                ..Hook::default()
+            };
+            with_warning(hook, &Settings::default()).problem
+        };
+        assert_eq!(of(&[], ""), "");
+        assert_eq!(of(&["shell_exec", "*_file", "github__*"], ""), "");
+        let bash = "\"Bash\" is a tool of other programs, which is shell_exec here";
+        assert_eq!(of(&["Bash"], ""), bash);
+        assert_eq!(of(&["Bash"], "it is gone"), "it is gone");
+        let write = "\"Write\" is a tool of other programs, which is edit_file or write_file here";
+        let todo = "\"TodoWrite\" is a tool of other programs, and Cairn has none like it";
+        assert_eq!(of(&["Write|TodoWrite"], ""), format!("{write}; {todo}"));
+    }
 
     #[test]
     fn hooks_are_listed_with_kind_and_points() {

@@ -15,7 +15,12 @@ use cairn_proto::event::HookPoint;
 use cairn_rpc::text::escape;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::path::PathBuf;
+use std::io::{self, Read as _, stdin};
+use std::path::{Path, PathBuf};
+
+/// Most bytes of standard input: as many as a file may have.
+const MOST_BYTES: u64 = 1024 * 1024;
+const INPUT: &str = "standard input";
 
 /// Reason of the services: no pattern of the operator matches the address.
 const ADDRESS_NOT_ALLOWED: &str = "ADDRESS_NOT_ALLOWED";
@@ -28,9 +33,13 @@ settings of the operator alone. The operator says in serve.hook_addresses which 
 
 A change counts for the next run or turn. A run that asks a hook which was replaced waits for a person.
 
-With --json one object for each hook: name, version.")]
+With --json one object for each hook: name, version.
+
+Examples:
+  cairn hook put hooks.toml
+  render-hooks | cairn hook put -")]
 pub(super) struct Args {
-    /// The file
+    /// The file, or - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -44,7 +53,6 @@ struct File {
 
 impl Settings for File {
     fn check(&self, checks: &mut Checks) {
-        checks.require(!self.hooks.is_empty(), "hooks", "is empty", "a hook");
         hooks::check("hooks", &self.hooks, checks);
         for (index, hook) in self.hooks.iter().enumerate() {
             let url = format!("hooks[{index}].url");
@@ -59,12 +67,48 @@ impl Settings for File {
 /// # Errors
 /// Every fault of the file; an address that the operator does not allow; the service's.
 pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
-    let file = Layers::new().file(&args.file).load::<File>();
-    let file = file.map_err(|faults| CliError::usage(faults.to_string()))?;
+    let hooks = read(args.file).await?;
     let mut client = Client::attach_with(context, Access::Make, Servers::None).await?;
-    let stored = put_all(&mut client, file.config.hooks, context).await;
+    let stored = put_all(&mut client, hooks, context).await;
     client.finish().await;
     stored
+}
+
+/// The hooks of the file, or with `-` those of standard input.
+async fn read(file: PathBuf) -> Result<Vec<HookSettings>, CliError> {
+    let name = match file.as_os_str() == "-" {
+        true => INPUT.to_owned(),
+        false => file.display().to_string(),
+    };
+    let layers = tokio::task::spawn_blocking(move || layers(&file)).await;
+    let layers = layers.map_err(|error| CliError::chain(&error))?;
+    let layers =
+        layers.map_err(|error| CliError::usage(format!("{INPUT} cannot be read: {error}")))?;
+    hooks_of(layers, &name)
+}
+
+fn layers(file: &Path) -> io::Result<Layers> {
+    if file.as_os_str() != "-" {
+        return Ok(Layers::new().file(file));
+    }
+    let mut text = String::new();
+    let read = stdin().take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if u64::try_from(read).unwrap_or(u64::MAX) > MOST_BYTES {
+        let problem = format!("it has more than {MOST_BYTES} bytes");
+        return Err(io::Error::other(problem));
+    }
+    Ok(Layers::new().text(INPUT, &text))
+}
+
+/// The hooks of a file that is called `name`: at least one.
+fn hooks_of(layers: Layers, name: &str) -> Result<Vec<HookSettings>, CliError> {
+    let file = layers.load::<File>();
+    let file = file.map_err(|faults| CliError::usage(faults.to_string()))?;
+    match file.config.hooks.is_empty() {
+        true => Err(CliError::usage(format!("{name} has no hooks"))
+            .hint("give each hook a table [[hooks]] with name, points and url")),
+        false => Ok(file.config.hooks),
+    }
 }
 
 async fn put_all(
@@ -130,18 +174,16 @@ fn definition(hook: HookSettings) -> HookDefinition {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<HookSettings>, String> {
-        let loaded = Layers::new().text("hooks.toml", text).load::<File>();
-        loaded
-            .map(|loaded| loaded.config.hooks)
-            .map_err(|faults| faults.to_string())
+    fn of_text(text: &str) -> Result<Vec<HookSettings>, String> {
+        let layers = Layers::new().text("hooks.toml", text);
+        hooks_of(layers, "hooks.toml").map_err(|error| error.message)
     }
 
     #[test]
     fn a_file_has_hooks_as_the_settings_have_them() {
         let text = "[[hooks]]\nname = 'audit'\npoints = ['OnRunEnd']\nagents = []\n\
                     url = 'https://h.example:1'\ntimeout = '1500ms'\n";
-        let mut hooks = read(text).unwrap();
+        let mut hooks = of_text(text).unwrap();
         let definition = definition(hooks.remove(0));
         assert_eq!(definition.points, [i32::from(HookPoint::OnRunEnd)]);
         assert_eq!(definition.agents, Some(HookPatterns::default()));
@@ -153,15 +195,26 @@ mod tests {
     #[test]
     fn only_services_can_be_stored() {
         for (text, fault) in [
-            ("", "hooks is empty"),
+            ("", "hooks.toml has no hooks"),
             (
                 "[[hooks]]\nname = 'a'\npoints = ['OnRunEnd']\ncommand = ['x']\n",
                 "hooks[0].url is missing",
             ),
             ("[hook]\n", "hook is not a setting, did you mean hooks?"),
         ] {
-            let error = read(text).unwrap_err();
+            let error = of_text(text).unwrap_err();
             assert!(error.contains(fault), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_has_that_fault_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hooks.toml");
+        let error = hooks_of(layers(&path).unwrap(), "hooks.toml").unwrap_err();
+        let said = error.message.matches("hooks.toml").count();
+        assert_eq!(said, 1, "{error}");
+        assert!(error.message.contains("has a fault"), "{error}");
+        assert!(error.message.contains("cannot be read"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! `cairn hook show`.
 
-use super::list::{agents, points, source_name, to_json};
+use super::list::{agents, points, source_name, to_json, with_warning};
 use super::not_found;
 use crate::attach::{Access, Servers};
 use crate::client::Client;
@@ -19,7 +19,7 @@ use cairn_rpc::{Clock as _, SystemClock};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 With --json one object: definition (name, points, agents, tools, url, timeout, on_error), source, digest,
-version, change_time, command, problem (why runs cannot ask it now; else empty).")]
+version, change_time, command, problem (why runs cannot ask it now, or not about its tools; else empty).")]
 pub(super) struct Args {
     /// The hook
     #[arg(value_name = "NAME")]
@@ -35,6 +35,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
     let hook = get(&mut client, args.name).await;
     client.finish().await;
     let hook = hook.map_err(|error| not_found(context, error))?;
+    let hook = with_warning(hook, context.config());
     if context.json {
         return out::json(&to_json(&hook));
     }

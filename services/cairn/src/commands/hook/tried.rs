@@ -7,6 +7,7 @@ use crate::attach::{Access, Servers};
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::settings::hooks::point_meant;
 use crate::settings::{HookSettings, hook_executor};
 use crate::ui::hooks::point_name;
 use crate::ui::out;
@@ -58,7 +59,10 @@ pub(super) struct Args {
 fn point(text: &str) -> Result<Point, String> {
     let mut points = Point::ALL.iter().copied();
     let found = points.find(|point| point.name() == text);
-    found.ok_or_else(|| format!("one of {}", point_names()))
+    found.ok_or_else(|| match point_meant(text) {
+        Some(meant) => format!("did you mean {}?", meant.name()),
+        None => format!("one of {}", point_names()),
+    })
 }
 
 fn arguments(text: &str) -> Result<String, String> {
@@ -271,7 +275,14 @@ mod tests {
     #[test]
     fn a_wrong_point_and_wrong_arguments_are_refused() {
         assert_eq!(point("PreToolCall"), Ok(Point::PreToolCall));
-        assert!(point("PreToolcall").unwrap_err().contains("PreToolCall"));
+        for (word, meant) in [
+            ("PreToolcall", "PreToolCall"),
+            ("PreToolUse", "PreToolCall"),
+            ("stop", "OnTurnEnd"),
+        ] {
+            assert_eq!(point(word), Err(format!("did you mean {meant}?")));
+        }
+        assert!(point("Notification").unwrap_err().contains("OnRunStart, "));
         assert!(arguments("[]").is_err() && arguments("{}").is_ok());
     }
 

@@ -125,3 +125,34 @@ fn faults_are_shown_one_a_line() {
     );
     assert!(!text.contains('\x1b') && !text.contains('\r'));
 }
+
+/// Without the fault, all of the variable would be left out, and what files say in its place as well.
+#[test]
+fn an_unknown_name_inside_a_variable_is_a_fault() {
+    let command = "{ command = [{ name = 'n', argv = [], matcher = 'Bash' }] }";
+    for (variable, value, fault) in [
+        (
+            "CAIRN_MEMORY",
+            "{ ratio = 2, speed = 1 }",
+            "memory.speed is not a setting (allowed: lease, max_sessions, ratio, durable, mode)",
+        ),
+        (
+            "CAIRN_TOOLS",
+            command,
+            "tools.command[0].matcher is not a setting (allowed: name, argv, retries)",
+        ),
+        (
+            "CAIRN_MEMORY",
+            "{ leese = '10s' }",
+            "memory.leese is not a setting, did you mean lease? \
+             (allowed: lease, max_sessions, ratio, durable, mode)",
+        ),
+    ] {
+        let file = "[memory]\nlease = '10s'\n[[tools.command]]\nname = 'one'\nargv = []\n";
+        for text in ["", file] {
+            let layers = Layers::new().text("c.toml", text);
+            let found = faults(layers.environment(&env(&[(variable, value)])));
+            assert_eq!(found, [format!("variable {variable}: {fault}")], "{text}");
+        }
+    }
+}
