@@ -499,7 +499,10 @@ mod tests {
             let why = of_call(output).unwrap_err();
             assert!(why.contains(says), "{output}: {why}");
         }
-        // A stricter answer holds beside what it does not take.
+    }
+
+    #[test]
+    fn an_answer_holds_beside_what_it_does_not_take() {
         let refused = r#"{"answer": "block", "reason": "no", "arguments": {}}"#;
         assert_eq!(of_call(refused), block("no"));
         let marked = "\u{feff}{\"answer\": \"block\", \"reason\": \"no\"}";
