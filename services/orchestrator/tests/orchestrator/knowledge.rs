@@ -1,5 +1,7 @@
 //! Pages of knowledge, as clients store, read, list, delete and find them.
 
+mod contract;
+
 use crate::support::{Fault, Pages, World};
 use cairn_knowledge::{Entry, Index};
 use cairn_memory::port::Limits;
@@ -43,8 +45,17 @@ async fn get(world: &World, id: &str) -> Result<pb::Page, RpcError> {
 }
 
 async fn delete(world: &World, id: &str, expected: Option<u64>) -> Result<(), RpcError> {
+    delete_as(world, &world.request_id(), id, expected).await
+}
+
+async fn delete_as(
+    world: &World,
+    request_id: &str,
+    id: &str,
+    expected: Option<u64>,
+) -> Result<(), RpcError> {
     let request = pb::DeletePageRequest {
-        request_id: world.request_id(),
+        request_id: request_id.to_owned(),
         id: id.to_owned(),
         expected_version: expected,
     };
