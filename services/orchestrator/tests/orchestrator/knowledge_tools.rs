@@ -5,7 +5,7 @@ use crate::agent_runs::{of, put};
 use crate::answers::results;
 use crate::support::{Attempt, Fault, Side, World, chain, count, for_tenant, model_step, reply};
 use crate::turns::{session, submit, turn};
-use cairn_orchestrator::Config;
+use cairn_orchestrator::{Config, KnowledgeConfig};
 use cairn_proto::event as wire;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
@@ -34,8 +34,8 @@ async fn put_page(world: &World, id: &str, title: &str, text: &str, tags: &[&str
     stored.expect("stored");
 }
 
-/// The pages that there are, by their ids.
-async fn pages(world: &World) -> Vec<(String, memory_pb::PageDocument)> {
+/// The ids of the pages that there are, their versions and what they say.
+async fn pages(world: &World) -> Vec<(String, u64, memory_pb::PageDocument)> {
     let list = memory_pb::ListDocumentsRequest {
         kind: memory_pb::DocumentKind::Page.into(),
         ..memory_pb::ListDocumentsRequest::default()
@@ -47,7 +47,9 @@ async fn pages(world: &World) -> Vec<(String, memory_pb::PageDocument)> {
         .await;
     let documents = listed.expect("a list").into_inner().documents.into_iter();
     let decode = |value: &[u8]| memory_pb::PageDocument::decode(value).expect("a page");
-    documents.map(|it| (it.id, decode(&it.value))).collect()
+    documents
+        .map(|it| (it.id, it.version, decode(&it.value)))
+        .collect()
 }
 
 fn said(role: wire::Role, text: &str) -> wire::Message {
@@ -210,6 +212,28 @@ async fn a_search_is_narrowed_by_scope_tags_number_and_score() {
     }
 }
 
+/// It counts for pages and for messages.
+#[tokio::test(start_paused = true)]
+async fn a_search_that_names_no_score_has_the_least_one_of_the_settings() {
+    let world = World::with_config(Config {
+        knowledge: KnowledgeConfig {
+            min_score: 1.0,
+            ..KnowledgeConfig::default()
+        },
+        ..Config::default()
+    })
+    .await;
+    let mut attempt = with_pages(&world).await;
+    let query = r#"{"query": "harbour lantern"}"#;
+    let found = retrieve(&world, &mut attempt, 0, query).await;
+    assert!(found.starts_with("nothing was found"), "{found}");
+    let any = r#"{"query": "harbour lantern", "min_score": 0}"#;
+    let found = retrieve(&world, &mut attempt, 1, any).await;
+    let mut names: Vec<&str> = heads(&found).iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["[message 1, user", "[page hours"], "{found}");
+}
+
 /// A session of which three messages gave way to a summary.
 async fn compacted(world: &World) -> String {
     let session = session(world).await;
@@ -295,7 +319,7 @@ async fn a_page_is_saved_once_whatever_is_lost() {
     drop(attempt);
     assert!(world.faults.calls("PutDocument") >= 2);
     let before = pages(&world).await;
-    let [(id, page)] = &before[..] else {
+    let [(id, version, page)] = &before[..] else {
         panic!("{before:?}");
     };
     assert!(id.starts_with("call-"), "{id}");
@@ -304,7 +328,7 @@ async fn a_page_is_saved_once_whatever_is_lost() {
         text: "It closes at nine.".to_owned(),
         tags: vec!["town".to_owned()],
     };
-    assert_eq!(*page, expected);
+    assert_eq!((*version, page), (1, &expected));
 
     let (_client, _running) = world.successor(successor()).await;
     let mut attempt = world.attempt().await;
@@ -329,7 +353,7 @@ async fn each_call_saves_a_page_of_its_own() {
         let results = results(&world, &mut attempt).await.into_iter();
         saved.extend(results.map(|result| result.output));
     }
-    let mut expected: Vec<String> = pages(&world).await.into_iter().map(|(id, _)| id).collect();
+    let mut expected: Vec<String> = pages(&world).await.into_iter().map(|(id, ..)| id).collect();
     expected
         .iter_mut()
         .for_each(|id| *id = format!("Saved as page {id}."));
