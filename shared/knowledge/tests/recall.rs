@@ -1,4 +1,5 @@
-//! How often a search finds the page that answers a question, alone and among thousands of other pages.
+//! How often a search finds the page that answers a question, alone and among thousands of other pages, and how long
+//! the index and each search take.
 //!
 //! At most half of a query's words are in its page, and often only one or two that are not stop words. Among thousands
 //! of pages, some have more of the query's words by chance, and a comparison of words ranks them higher. So recall
@@ -18,7 +19,7 @@ mod set;
 use cairn_knowledge::{Entry, Index, Query, Scorer};
 use set::{Page, Question, raw_terms};
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const HITS: usize = 5;
 
@@ -29,7 +30,8 @@ const SIZES: [usize; 3] = [60, 560, 5060];
 /// measured: 1.000 and 1.000, 0.767 and 0.967, 0.667 and 0.833.
 const FLOORS: [[f64; 2]; SIZES.len()] = [[0.95, 0.95], [0.75, 0.95], [0.65, 0.8]];
 
-fn finds(index: &Index, question: &Question, scorer: Scorer) -> bool {
+/// Whether a search finds the page of a question, and how long it takes.
+fn ask(index: &Index, question: &Question, scorer: Scorer) -> (bool, Duration) {
     let query = Query {
         text: &question.text,
         tags: &[],
@@ -37,22 +39,28 @@ fn finds(index: &Index, question: &Question, scorer: Scorer) -> bool {
         min_score: 0.0,
         scorer,
     };
-    index
-        .search(&query)
-        .iter()
-        .any(|hit| hit.id == question.page)
+    let start = Instant::now();
+    let hits = index.search(&query);
+    let time = start.elapsed();
+    (hits.iter().any(|hit| hit.id == question.page), time)
 }
 
-/// Share of the English and of the Chinese questions whose page is found.
-fn recall(index: &Index, questions: &[Question], scorer: Scorer) -> [f64; 2] {
-    [false, true].map(|chinese| {
-        let asked: Vec<_> = questions
-            .iter()
-            .filter(|one| one.is_chinese() == chinese)
-            .collect();
-        let found = asked.iter().filter(|one| finds(index, one, scorer)).count();
-        found as f64 / asked.len() as f64
-    })
+/// Share of the English and of the Chinese questions whose page is found, and the times of the searches, sorted.
+fn ask_all(index: &Index, questions: &[Question], scorer: Scorer) -> ([f64; 2], Vec<Duration>) {
+    let mut times = Vec::new();
+    let recall = [false, true].map(|chinese| {
+        let of_language = questions.iter().filter(|one| one.is_chinese() == chinese);
+        let (mut asked, mut answered) = (0_u32, 0_u32);
+        for question in of_language {
+            let (is_found, time) = ask(index, question, scorer);
+            asked += 1;
+            answered += u32::from(is_found);
+            times.push(time);
+        }
+        f64::from(answered) / f64::from(asked)
+    });
+    times.sort_unstable();
+    (recall, times)
 }
 
 /// The recall of each scorer in both languages at each of the sizes.
@@ -63,8 +71,9 @@ fn among(name: &str, noise: &[Page]) -> Recalls {
     let (questions, set) = (set::questions(), set::pages());
     let mut index = Index::new();
     let mut pages = set.iter().chain(noise);
-    let start = Instant::now();
-    let recalls = SIZES.map(|size| {
+    let mut indexing = Duration::ZERO;
+    SIZES.map(|size| {
+        let start = Instant::now();
         for page in pages.by_ref().take(size - index.len()) {
             let entry = Entry {
                 title: &page.title,
@@ -73,18 +82,19 @@ fn among(name: &str, noise: &[Page]) -> Recalls {
             };
             index.put(&page.id, 1, entry);
         }
+        indexing += start.elapsed();
+        let bytes = index.bytes() / 1024;
+        println!("{name}: {size} pages are indexed in {indexing:.1?}, and take {bytes} KiB");
         Scorer::ALL.map(|scorer| {
-            let [english, chinese] = recall(&index, &questions, scorer);
-            println!("{name}: {size} pages, {scorer:?}: English {english:.3}, Chinese {chinese:.3}");
+            let ([english, chinese], times) = ask_all(&index, &questions, scorer);
+            let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
+            println!(
+                "{name}: {size} pages, {scorer:?}: English {english:.3}, Chinese {chinese:.3}; a search takes \
+                 {median:.1?}, at most {longest:.1?}"
+            );
             [english, chinese]
         })
-    });
-    println!(
-        "{name}: {:?}, {} KiB",
-        start.elapsed(),
-        index.bytes() / 1024
-    );
-    recalls
+    })
 }
 
 fn pages_are_found_among_noise(seed: u64) {
