@@ -98,7 +98,7 @@ impl PromptTemplate {
         if let Some(at) = self.text.find(MARKS) {
             return Err(PromptError::Syntax {
                 template: self.name.clone(),
-                line: self.text[..at].lines().count().max(1),
+                line: self.text[..at].matches('\n').count() + 1,
                 message: "U+F8F0 to U+F8F3 may not be used".to_owned(),
             });
         }
@@ -423,6 +423,7 @@ mod tests {
         assert_eq!(line("a\n{% if x %}\nb"), 3);
         assert_eq!(line("a\n{% nonsense %}"), 2);
         assert_eq!(line("a\nb \u{f8f0}"), 2);
+        assert_eq!(line("a\n\u{f8f0}"), 2);
         assert_eq!(line("{% raw %} without an end"), 1);
         assert!(render("{% set x = 1 | nonsense %}", &nothing).is_err());
         assert!(
