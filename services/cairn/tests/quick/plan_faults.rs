@@ -68,6 +68,21 @@ fn a_plan_of_a_file_is_refused_with_its_fault() {
     assert!(!site.has_store(), "a store was made for no plan");
 }
 
+#[test]
+fn a_plan_by_hand_is_refused_with_its_fault() {
+    let site = Site::new(CAIRN);
+    let plan = json!({"steps": [{"tool": "list_files", "arguments": {"path": "docs"}}]});
+    site.write("plan.json", &plan.to_string());
+    let done = site.run(&["run", "--plan", "plan.json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    for (text, says) in FAULTS {
+        site.write("bad.json", text);
+        let done = site.run(&["plan", "edit", "--file", "bad.json", "--yes"]);
+        assert_eq!((done.code, &*done.out), (Some(2), ""), "{done:?}");
+        assert!(done.err.contains(says), "{says}: {done:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_plan_of_a_request_is_refused_with_its_fault() {
     let folder = tempfile::tempdir().expect("a folder");
