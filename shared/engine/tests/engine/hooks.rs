@@ -501,6 +501,38 @@ fn what_a_hook_adds_to_a_request_stays_in_the_conversation() {
     check(&world);
 }
 
+/// The context has them when the turn is over, as the next turn does.
+#[test]
+fn what_a_hook_changes_in_a_turn_stays_in_its_context() {
+    let mut world = idle(&[Point::PreRequest]);
+    submit(&mut world, "hello");
+    let Payload::Request(request) = world.payload() else {
+        panic!("{:?}", world.gate());
+    };
+    let number = request.new_messages().next().unwrap().number;
+    let ops = vec![
+        Change::Append(Message::user("be brief")),
+        Change::Append(Message::user("and loud")),
+        Change::Update {
+            number,
+            message: Message::user("good day"),
+        },
+        Change::Remove { number: number + 2 },
+    ];
+    world.hook(Point::PreRequest, Verdict::Mutate(Mutation::Ops(ops)));
+    world.reply(1, "hi", &[]);
+    let expected = ["user: good day", "user: be brief", "assistant: hi"];
+    assert_eq!(said(&world), expected);
+    submit(&mut world, "once more");
+    let Payload::Request(request) = world.payload() else {
+        panic!("{:?}", world.gate());
+    };
+    assert_eq!(request.messages(), 4);
+    let new = request.new_messages().map(|entry| entry.message.text());
+    assert_eq!(new.collect::<Vec<_>>(), ["once more"]);
+    check(&world);
+}
+
 #[test]
 fn changes_that_do_not_fit_any_more_block() {
     let mut world = world(&[Point::PreRequest]);
