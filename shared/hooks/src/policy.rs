@@ -88,7 +88,7 @@ pub async fn ask(
     let took = began.elapsed();
     let point = asked.question.gate.point;
     match answer {
-        Ok(verdict) => (verdict, None, took),
+        Ok(verdict) => (verdict.shortened(), None, took),
         Err(failed) => {
             let (hook, at) = (asked.hook.as_str(), point.name());
             tracing::warn!(hook, point = at, error = failed.why, "hook failed");
@@ -186,6 +186,15 @@ mod tests {
         assert_eq!(verdict, Verdict::Block("it is odd".to_owned()));
         assert_eq!(failure, Some(HookFailure::Wrong));
         assert_eq!((took.as_secs(), tries.len()), (0, 1));
+    }
+
+    /// With on_error = "proceed", a Block that does not count would let everything pass.
+    #[tokio::test(start_paused = true)]
+    async fn a_block_with_a_long_reason_is_a_block() {
+        let long = |_| Some(Ok(Verdict::Block("ä".repeat(MAX_REASON))));
+        let (verdict, failure, ..) = run(long).await;
+        assert_eq!(verdict, Verdict::Block("ä".repeat(MAX_REASON / 2)));
+        assert_eq!(failure, None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -233,7 +233,7 @@ impl TurnEvents {
                 events.push(Event::Complete(self.completed(completed.journal_permille)));
             }
             Kind::RunFailed(failed) if failed.run == self.run => {
-                self.release(events);
+                self.release(&failed.results, events);
                 self.take_open(failed.results, events);
                 events.push(Event::Error(pb::TurnError {
                     failure: failed.failure,
@@ -242,7 +242,7 @@ impl TurnEvents {
                 }));
             }
             Kind::RunCancelled(event) if event.run == self.run => {
-                self.release(events);
+                self.release(&event.results, events);
                 self.take_open(event.results, events);
                 let is_kept = event.kept_through > 0;
                 events.push(cancelled(event.run, &event.reason, is_kept));
@@ -338,10 +338,13 @@ impl TurnEvents {
         }
     }
 
-    /// The turn ends before hooks have answered, and its context keeps the results as they came.
-    fn release(&mut self, events: &mut Vec<Event>) {
+    /// The turn ends before hooks have answered. A client sees the results as they came, unless the context keeps others
+    /// in their place.
+    fn release(&mut self, kept: &[OpenCall], events: &mut Vec<Event>) {
         for finished in self.held.results() {
-            self.take_result(finished, events);
+            if kept.iter().all(|open| open.call != finished.call) {
+                self.take_result(finished, events);
+            }
         }
     }
 
@@ -361,7 +364,7 @@ impl TurnEvents {
         }
     }
 
-    /// Calls without a result have the one that the context keeps.
+    /// Calls without a result, or with one that hooks did not let pass, have the one that the context keeps.
     fn take_open(&self, results: Vec<OpenCall>, events: &mut Vec<Event>) {
         for open in results {
             let finished = CallFinished {

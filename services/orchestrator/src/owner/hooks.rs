@@ -432,7 +432,7 @@ impl Asking {
                         kind: HookFailure::Missing,
                         why: String::new(),
                     };
-                    (Verdict::Proceed, Some(missing), Duration::ZERO)
+                    (without_answer(point), Some(missing), Duration::ZERO)
                 }
             };
             if let Verdict::Mutate(mutation) = &verdict {
@@ -483,6 +483,15 @@ impl Asking {
             traced.span(run, span, began, clock.now()).record();
         }
         answer
+    }
+}
+
+/// What counts of a hook that is missing where nothing waits for it: a point that observes, or a run that ends. A result
+/// may have what the hook would have taken out, and a context can keep it.
+fn without_answer(point: Point) -> Verdict {
+    match point {
+        Point::PostToolCall => Verdict::Block(String::new()),
+        _ => Verdict::Proceed,
     }
 }
 
@@ -552,5 +561,23 @@ fn error_type(failure: HookFailure) -> &'static str {
         HookFailure::Wrong => "HOOK_WRONG",
         HookFailure::Unreachable => "HOOK_UNREACHABLE",
         HookFailure::Missing => "HOOK_MISSING",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_hook_withholds_results_and_holds_up_nothing_else() {
+        for &point in Point::ALL {
+            let mut outcome = Outcome::new(0);
+            let missing = Some(HookFailure::Missing);
+            outcome.take("guard", without_answer(point), missing, 0);
+            let is_withheld = outcome.verdict == VerdictKind::Block;
+            assert_eq!(is_withheld, point == Point::PostToolCall, "{point:?}");
+            let words = "the hook is not configured any more, or differently";
+            assert_eq!(outcome.answers[0].reason, words);
+        }
     }
 }

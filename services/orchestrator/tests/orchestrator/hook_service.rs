@@ -44,6 +44,10 @@ async fn delete(world: &World, name: &str) -> Result<(), RpcError> {
         name: name.to_owned(),
         expected_version: None,
     };
+    delete_with(world, request).await
+}
+
+async fn delete_with(world: &World, request: pb::DeleteHookRequest) -> Result<(), RpcError> {
     world.hooks.clone().delete_hook(request).await?;
     Ok(())
 }
@@ -128,6 +132,35 @@ async fn a_retry_is_stored_once_and_versions_are_checked() {
     let error = put(&world, again).await.expect_err("it is there");
     check(&error, ErrorKind::FailedPrecondition, "VERSION_MISMATCH");
     assert_eq!(error.metadata("version"), Some("1"));
+}
+
+/// A retry does not delete a hook that was stored since.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_applied_once_and_checks_the_version() {
+    let (config, _questions) = with_hook(&[]);
+    let world = World::with_config(config).await;
+    for _ in 0..2 {
+        let stored = put(&world, request(&world, stored("a"))).await;
+        stored.expect("stored");
+    }
+    let deletion = |expected_version| pb::DeleteHookRequest {
+        request_id: world.request_id(),
+        name: "a".to_owned(),
+        expected_version,
+    };
+    let deleted = |request| delete_with(&world, request);
+    let error = deleted(deletion(Some(0))).await.expect_err("no version");
+    assert_eq!(error.violations()[0].field, "expected_version");
+    let error = deleted(deletion(Some(1))).await.expect_err("another one");
+    check(&error, ErrorKind::FailedPrecondition, "VERSION_MISMATCH");
+    assert_eq!(error.metadata("version"), Some("2"));
+    let right = deletion(Some(2));
+    deleted(right.clone()).await.expect("deleted");
+    deleted(right.clone()).await.expect("a retry");
+    let again = put(&world, request(&world, stored("a"))).await;
+    again.expect("stored again");
+    deleted(right).await.expect("a retry");
+    get(&world, "a").await.expect("it is there");
 }
 
 #[tokio::test(start_paused = true)]

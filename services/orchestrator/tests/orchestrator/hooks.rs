@@ -2,6 +2,7 @@
 
 mod changed;
 mod points;
+mod several;
 
 use crate::answers::results;
 use crate::support::{

@@ -36,8 +36,8 @@ impl Decision<'_> {
         }
     }
 
-    /// Results for the calls that the step of a turn has left without one. A provider refuses a conversation in
-    /// which a call has none.
+    /// Results for the calls that the step of a turn has left without one, or with one that hooks were still asked
+    /// about. A provider refuses a conversation in which a call has none.
     pub(super) fn results_at_end(&self, run: u32) -> Vec<OpenCall> {
         let turn = self.session.run(run).and_then(|run| run.turn.as_ref());
         let rest = turn.and_then(|turn| turn.rest.as_deref());

@@ -249,10 +249,12 @@ pub(super) fn decided(settlement: &Settlement) -> String {
     }
 }
 
-/// The result of a call that had none when its turn ended.
+/// The result of a call that had none when its turn ended, or one that hooks were still asked about.
 pub(super) fn ended(call: &Call) -> &'static str {
     match (&call.status, call.effect) {
         _ if call.is_unready() => NOT_MADE,
+        // It may have what the hooks would have taken out.
+        _ if call.holds_result() => WITHHELD,
         // A person was asked about the call, and never allowed it.
         (CallStatus::Asking { ask, .. }, _) if !matches!(ask, Ask::Input { .. }) => NOT_MADE,
         (CallStatus::Requested, Effect::Effectful) if call.doubts == 0 && call.input.is_none() => {
@@ -270,6 +272,10 @@ pub(super) fn ended(call: &Call) -> &'static str {
 /// The result of a call that did nothing before its turn ended.
 const NOT_MADE: &str =
     "interrupted: the turn ended before this call had a result; it changed nothing";
+
+/// The result of a call whose hooks had not answered about it when its turn ended.
+const WITHHELD: &str = "the call was made, and its result is withheld: the turn ended before the hooks had answered \
+                        about it";
 
 /// A line of a result about a picture or a file that the model does not get.
 pub(super) fn left_out(media: &CallMedia, why: LeftOut) -> String {

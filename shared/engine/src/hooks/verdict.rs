@@ -1,6 +1,6 @@
 //! What one hook answers.
 
-use super::Changes;
+use super::{Changes, MAX_REASON};
 use crate::conversation::Op;
 use crate::message::Message;
 use crate::plan::PlanDraft;
@@ -68,6 +68,15 @@ impl Verdict {
             Self::RequireApproval(_) => VerdictKind::RequireApproval,
             Self::Block(_) => VerdictKind::Block,
         }
+    }
+
+    /// The same with as much of a reason as is kept. A hook that says too much has blocked all the same.
+    #[must_use]
+    pub fn shortened(mut self) -> Self {
+        if let Self::RequireApproval(reason) | Self::Block(reason) = &mut self {
+            reason.truncate(reason.floor_char_boundary(MAX_REASON));
+        }
+        self
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a turn leaves that ends before it completes, until its context takes it in.
 
-use super::{Attempt, Call, CallHooks, Run, Session, StepNo, StepStatus, Turn};
+use super::{Attempt, Call, Run, Session, StepNo, StepStatus, Turn};
 use crate::command::Keep;
 use crate::conversation::Entry;
 use crate::event::{AttemptRef, CallRef, OpenCall};
@@ -20,22 +20,14 @@ pub struct Rest {
 impl Rest {
     fn of(name: AttemptRef, attempt: &Attempt) -> Self {
         let calls = attempt.last_calls(name);
-        let as_left = |(name, call): (CallRef, &Call)| {
-            let mut call = call.clone();
-            // Hooks are not asked about its result any more, which stays as its tool gave it.
-            if call.holds_result() {
-                call.hooks = CallHooks::None;
-            }
-            (name, call)
-        };
         Self {
-            calls: calls.map(as_left).collect(),
+            calls: calls.map(|(name, call)| (name, call.clone())).collect(),
             unread: attempt.unread().cloned().collect(),
         }
     }
 
-    /// The results of the calls, and then what a person said. `results` are those of the calls that had none, in
-    /// the order of the calls.
+    /// The results of the calls, and then what a person said. `results` are those of the calls that had none, or one
+    /// that hooks were still asked about, in the order of the calls.
     pub(super) fn messages(self, results: &[OpenCall]) -> Result<Vec<Message>, IllegalTransition> {
         let mut given = results.iter();
         let mut messages = Vec::with_capacity(self.calls.len() + self.unread.len());

@@ -690,9 +690,9 @@ fn a_long_result_of_a_tool_step_is_named_in_its_summary_after_hooks_too() {
     assert_eq!(asked, summary(&[]));
 }
 
-/// Nobody asks hooks about a call of a turn that has ended.
+/// Nobody asks hooks about a call of a turn that has ended, and the next turn has its messages.
 #[test]
-fn a_cancelled_turn_keeps_the_result_that_hooks_were_asked_about() {
+fn a_cancelled_turn_keeps_no_result_that_hooks_have_not_let_pass() {
     let mut world = idle(guard(&[Point::PostToolCall], &[]));
     world.command(Command::SubmitTurn(SubmitTurn {
         options: TurnOptions {
@@ -701,19 +701,39 @@ fn a_cancelled_turn_keeps_the_result_that_hooks_were_asked_about() {
         },
         ..turn("Look.")
     }));
-    world.reply(1, "I look.", &[look()]);
+    world.reply(1, "I look.", &[look(), look(), look()]);
     world.result(1, 0, "as the tool gave it");
+    let gate = result(&world, 0);
+    answer(&mut world, gate, vec![output("as hooks left it")]);
+    let held = long(world.call(1, 1), 5 << 20);
+    world.report(1, vec![held]);
+    let CallStatus::Finished { output: given, .. } = &world.made(1).status else {
+        panic!("{:?}", world.made(1));
+    };
+    let given = given.clone();
+    let whole = world.made(1).whole.as_ref().unwrap().handle.clone();
     world.command(Command::CancelRun(CancelRun {
         run: 1,
         ..CancelRun::default()
     }));
     let context = world.session.context(MAIN).unwrap();
-    let results: Vec<&str> = context
+    let results: Vec<(&str, bool)> = context
         .messages()
         .flat_map(Message::results)
-        .map(|result| result.text.as_str())
+        .map(|result| (result.text.as_str(), result.is_error))
         .collect();
-    assert_eq!(results, ["as the tool gave it"]);
+    let withheld = "the call was made, and its result is withheld: the turn ended before the hooks had answered \
+                    about it";
+    let interrupted =
+        "interrupted: the turn ended before this call had a result; it changed nothing";
+    let expected = [
+        ("as hooks left it", false),
+        (withheld, true),
+        (interrupted, true),
+    ];
+    assert_eq!(results, expected);
+    assert!(given.contains(&whole), "the model would have read on");
+    assert_eq!(world.session.handles.get(&whole), None);
     assert_eq!(world.folded(), world.session);
 }
 

@@ -98,10 +98,13 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliEr
     let answer = match answer {
         Err(_) => Err(format!("it did not answer within {within:?}")),
         Ok(Err(HookError::Unreachable(why) | HookError::Wrong(why))) => Err(why),
-        Ok(Ok(verdict)) => match fault_of(args.point, &verdict, asked.question.conversation()) {
-            None => Ok(verdict),
-            Some(fault) => Err(fault),
-        },
+        Ok(Ok(verdict)) => {
+            let verdict = verdict.shortened();
+            match fault_of(args.point, &verdict, asked.question.conversation()) {
+                None => Ok(verdict),
+                Some(fault) => Err(fault),
+            }
+        }
     };
     let code = match &answer {
         Ok(_) => ExitCode::SUCCESS,

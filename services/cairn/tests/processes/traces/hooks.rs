@@ -238,6 +238,46 @@ fn what_hooks_stop_and_what_fails_are_points_too() {
     }
 }
 
+/// A model whose server is down, and a hook that is asked before it is asked again.
+const DOWN: &str = r#"{"match": {"step": ""}, "replies": [{"error": "server", "text": "down"}], "repeat": true}
+"#;
+const RETRIED: &str = r#"
+[models.played]
+provider = "recorded"
+path = "played.jsonl"
+[[hooks]]
+name = "quiet"
+points = ["OnRetry"]
+command = ["true"]
+"#;
+
+#[test]
+fn each_retry_is_a_point_of_the_question_to_the_model() {
+    let (site, collector) = (Site::new(CAIRN), Collector::start());
+    site.append("cairn.toml", RETRIED);
+    site.write("played.jsonl", DOWN);
+    let plan = json!({"steps": [{"title": "Look", "description": "Look around."}]});
+    site.write("plan.json", &plan.to_string());
+    let run = ["run", "--plan", "plan.json", "--model", "played"];
+    let endpoint = collector.endpoint();
+    let variables = [(OTLP, &*endpoint), ("CAIRN_MODEL__MAX_RETRIES", "1")];
+    let done = site.run_with(&run, &variables);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let spans = collector.spans();
+    only_root(&spans);
+    let questions = named(&spans, "chat");
+    let [question] = questions[..] else {
+        panic!("{questions:?}");
+    };
+    assert_eq!(values(question, "OnRetry", "attempt"), ["1"]);
+    assert_eq!(values(question, "PreRequest", "cairn.tool_turn"), ["0"]);
+    let replies = values(question, "PostRequest", "cairn.tool_turn");
+    assert!(replies.is_empty(), "there is no reply");
+    let asked = named(&spans, "hook");
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert_eq!(asked[0].attributes["cairn.hook.point"], "OnRetry");
+}
+
 /// A model that calls a tool, and ends its step.
 const PLAYED: &str = r#"{"match": {"step": "Look"}, "replies": [{"tool_calls": [{"name": "list_files", "arguments": {}}]}, {"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "Seen."}}]}]}
 "#;

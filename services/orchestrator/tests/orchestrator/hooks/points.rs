@@ -156,6 +156,9 @@ async fn a_retry_waits_for_its_hook() {
     let session = world.start(one_step()).await;
     let mut attempt = world.attempt().await;
     assert!(attempt.start.reports_retries);
+    world.settle().await;
+    let commits = || world.faults.calls("Commit");
+    let before = commits();
     let retry = RetryReport {
         tool_turn: 0,
         attempt: 1,
@@ -179,6 +182,7 @@ async fn a_retry_waits_for_its_hook() {
     attempt.complete(0);
     world.ended(&session).await;
     assert_eq!(answered(&world, &session).await.len(), 1);
+    assert_eq!(commits(), before + 2, "one round more than without");
 }
 
 /// The log has the result as it came, and then as the hook left it.

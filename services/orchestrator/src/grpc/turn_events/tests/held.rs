@@ -181,16 +181,32 @@ fn a_held_result_keeps_its_rest_only_if_hooks_leave_it_as_it_was() {
 }
 
 #[test]
-fn a_cancelled_turn_keeps_the_results_that_hooks_were_asked_about() {
-    let cancelled = wire::RunCancelled {
-        run: RUN,
-        ..wire::RunCancelled::default()
+fn a_client_sees_held_results_of_a_cancelled_turn_unless_its_context_keeps_others() {
+    let call = |index| CallRef {
+        attempt: attempt(),
+        tool_turn: 0,
+        index,
     };
-    let messages = vec![
-        started(2, 0),
-        reply(3, 0, "", 1),
-        result(4, 0, true),
-        event(5, Kind::RunCancelled(cancelled)),
-    ];
-    assert_eq!(outputs(TurnEvents::new(2, 0), messages), ["false raw 0"]);
+    let cancelled = |results| {
+        let cancelled = wire::RunCancelled {
+            run: RUN,
+            results,
+            ..wire::RunCancelled::default()
+        };
+        vec![
+            started(2, 0),
+            reply(3, 0, "", 2),
+            result(4, 0, true),
+            result(5, 1, true),
+            event(6, Kind::RunCancelled(cancelled)),
+        ]
+    };
+    let nothing_kept = outputs(TurnEvents::new(2, 0), cancelled(Vec::new()));
+    assert_eq!(nothing_kept, ["false raw 0", "false raw 1"]);
+    let kept = [0, 1].map(|index| OpenCall {
+        call: Some(call(index)),
+        output: format!("withheld {index}"),
+    });
+    let kept = outputs(TurnEvents::new(2, 0), cancelled(kept.into()));
+    assert_eq!(kept, ["true withheld 0", "true withheld 1"]);
 }
