@@ -58,6 +58,7 @@ impl Apply for PlanApplied {
         run.revisions.renew(self);
         run.first_failure = None;
         run.ending = None;
+        run.hooks.drop_error();
         run.hooks.drop_plan(None);
         if let Some(plan) = &run.plan {
             let is_ready = |step: StepNo| {

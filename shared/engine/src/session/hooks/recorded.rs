@@ -110,6 +110,16 @@ impl RunHooks {
         }
     }
 
+    /// The run is not to fail any more. What it fails for later is another question.
+    pub(in crate::session) fn drop_error(&mut self) {
+        let before = self.open.len();
+        let is_of_run = |gate: &Gate| gate.point == Point::OnError && gate.attempt.attempt == 0;
+        self.open.retain(|gate| !is_of_run(gate));
+        if self.open.len() < before {
+            self.ends += 1;
+        }
+    }
+
     /// The run has ended.
     pub(in crate::session) fn end(&mut self) {
         self.keep_ends();
