@@ -73,7 +73,7 @@ fn views(place: &Place, session: &str) -> Vec<String> {
         &["state", session],
         &["show", session, "--json"],
         &["plan", "show", session],
-        &["memory", "list", "--session", session],
+        &["memory", "list", "--session", session, "--json"],
     ];
     commands
         .map(|command| place.with_code(0, command).out)

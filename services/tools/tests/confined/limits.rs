@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const BOMB: &str = "perl -e 'for (1..200) { if (!fork) { sleep 20; exit } } sleep 20'";
 const SCATTERED: &str =
     "perl -MPOSIX -e 'for (1..200) { if (!fork) { POSIX::setsid(); sleep 20; exit } } sleep 20'";
-const MUCH_MEMORY: &str = "perl -e '$x = \"x\" x 300000000; sleep 20'";
+const MUCH_MEMORY: &str = "perl -e '$x = \"x\" x 600000000; sleep 20'";
 const FULL_DISK: &str =
     "for i in 1 2 3 4 5 6 7 8 9; do head -c 9000000 /dev/zero >$i; done; sleep 20";
 const NAMELESS: &str = "perl -e 'for (1..9) { open($f[$_], \">\", \"x\"); unlink \"x\"; \
@@ -22,14 +22,14 @@ pub(crate) fn are_kept() {
     let mut world = World::with(|config| {
         config.shell.max_processes = 64;
         config.shell.max_bytes = 32 << 20;
-        config.shell.max_memory = Some(128 << 20);
+        config.shell.max_memory = Some(512 << 20);
     });
     for (command, why) in [
         (BOMB, "more than 64 processes ran at one time"),
         (SCATTERED, "more than 64 processes ran at one time"),
         (
             MUCH_MEMORY,
-            "the processes took more than 128 MiB of memory",
+            "the processes took more than 512 MiB of memory",
         ),
         (FULL_DISK, "more than 32 MiB were written"),
         (NAMELESS, "more than 32 MiB were written"),
