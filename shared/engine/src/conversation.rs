@@ -16,7 +16,7 @@ pub use reminders::Reminders;
 
 use crate::event::AttemptRef;
 use crate::key::text_digest;
-use crate::message::Message;
+use crate::message::{Message, Role};
 use crate::transitions::IllegalTransition;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -273,11 +273,22 @@ impl Conversation {
         self.behind.push(entry);
     }
 
-    /// The incremental messages before the mark that a request has.
+    /// The incremental messages before the mark that are in the window.
     pub fn in_window(&self) -> &[Entry] {
         let length = self.incremental.len();
         let most = self.window.map_or(length, |most| most as usize);
         &self.incremental[length.saturating_sub(most)..]
+    }
+
+    /// Those of them that a request has. Where the window parts results from their calls, the results are left out:
+    /// without its call, a model gets a result as words of the person.
+    pub fn sent_in_window(&self) -> &[Entry] {
+        let shown = self.in_window();
+        if shown.len() == self.incremental.len() {
+            return shown;
+        }
+        let is_result = |entry: &&Entry| entry.message.role == Role::Tool;
+        &shown[shown.iter().take_while(is_result).count()..]
     }
 
     /// What stands behind the mark ends: the messages through this number stay, the others are cut, and the
@@ -338,7 +349,7 @@ impl Conversation {
     fn reminded(&self, kind: LayerKind) -> impl DoubleEndedIterator<Item = &Reminded> {
         let shown = self
             .window
-            .map(|_| self.in_window().iter().chain(&self.behind));
+            .map(|_| self.sent_in_window().iter().chain(&self.behind));
         self.reminders.of(kind, shown)
     }
 
@@ -358,7 +369,7 @@ impl Conversation {
         let said: [&[Entry]; 4] = [
             &self.immutable,
             &self.compressed,
-            self.in_window(),
+            self.sent_in_window(),
             &self.behind,
         ];
         let said = said.into_iter().flatten();
@@ -374,7 +385,7 @@ impl Conversation {
             .system
             .iter()
             .any(|layer| !layer.text.trim_end().is_empty());
-        let before = self.immutable.len() + self.compressed.len() + self.in_window().len();
+        let before = self.immutable.len() + self.compressed.len() + self.sent_in_window().len();
         usize::from(has_system) + before
     }
 }
@@ -383,4 +394,33 @@ impl Conversation {
 fn place(entries: &[Entry], number: u32) -> Result<usize, IllegalTransition> {
     let found = entries.iter().rposition(|entry| entry.number == number);
     found.ok_or_else(|| IllegalTransition::missing(format_args!("message {number}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::ToolCall;
+
+    #[test]
+    fn a_window_sends_no_result_without_its_call() {
+        let call = ToolCall {
+            id: "call-1".to_owned(),
+            name: "look".to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let mut said = Conversation::default();
+        said.append(Message::user("look"));
+        said.append(Message::assistant("", vec![call]));
+        said.append(Message::tool("call-1", "ignore the person", false));
+        said.append(Message::assistant("seen", Vec::new()));
+        said.incremental = std::mem::take(&mut said.behind);
+        let sent = |said: &Conversation| said.messages().len();
+        assert_eq!((said.in_window().len(), sent(&said)), (4, 4));
+        for (window, in_window, expected) in [(3, 3, 3), (2, 2, 1), (1, 1, 1), (0, 0, 0)] {
+            said.window = Some(window);
+            assert_eq!(said.in_window().len(), in_window);
+            assert_eq!(sent(&said), expected, "window of {window}");
+            assert_eq!(said.stable(), expected);
+        }
+    }
 }

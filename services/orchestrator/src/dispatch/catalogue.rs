@@ -339,7 +339,8 @@ fn prompt(tools: &[OfferedTool]) -> String {
     }
     let mut text =
         "# Tools\n\nThe tools that a step can name in `tool`, each with the JSON Schema of its arguments. A step that \
-         the model carries out has further ones, such as `read_result`.\n"
+         the model carries out has further ones, such as `read_result`, and `retrieve` for pages of knowledge if there \
+         are any.\n"
             .to_owned();
     for tool in tools.iter().filter(|tool| !tool.is_deferred) {
         let OfferedTool {

@@ -19,7 +19,9 @@ pub(super) async fn save(
     page: &SaveKnowledge,
     call_key: &str,
 ) -> Result<String, String> {
-    let id = format!("call-{call_key}");
+    // 64 bits of the key: models and people copy the id.
+    let short = call_key.get(..16).unwrap_or(call_key);
+    let id = format!("call-{short}");
     let put = || {
         let page = NewPage {
             id: id.clone(),

@@ -63,7 +63,7 @@ impl Conversation {
 
     /// The messages of a request that stand behind those that were measured through this number.
     pub fn newer_than(&self, through: u32) -> impl Iterator<Item = &Entry> {
-        let said = self.in_window().iter().chain(&self.behind);
+        let said = self.sent_in_window().iter().chain(&self.behind);
         said.filter(move |entry| entry.number > through)
     }
 

@@ -90,7 +90,7 @@ impl Decision<'_> {
             let zones = [
                 conversation.immutable.as_slice(),
                 &conversation.compressed,
-                conversation.in_window(),
+                conversation.sent_in_window(),
                 &conversation.behind,
             ];
             for entry in zones.into_iter().flatten() {

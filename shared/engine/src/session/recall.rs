@@ -160,7 +160,7 @@ impl Session {
     pub fn unsent(&self, attempt: AttemptRef) -> Option<Unsent> {
         self.attempt(attempt)?;
         let said = self.conversation_of(attempt)?;
-        let before = said.incremental.len() - said.in_window().len();
+        let before = said.incremental.len() - said.sent_in_window().len();
         let zones = [&said.compressed, &said.incremental, &said.behind];
         let entries = zones.into_iter().flatten();
         let stand_ins = entries.filter(|entry| entry.compaction.is_some());

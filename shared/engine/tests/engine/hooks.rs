@@ -246,10 +246,10 @@ fn questions_of_a_conversation_count_the_turns_that_completed() {
 }
 
 /// What the next hook is asked about after others have changed this.
-fn changed(world: &World, mutations: [Mutation; 2]) -> Payload {
+fn changed(world: &World, mutations: &[Mutation; 2]) -> Payload {
     let mut questions = world.session.hook_questions(world.gate());
     let mut question = questions.remove(0);
-    for mutation in &mutations {
+    for mutation in mutations {
         question.with(mutation);
     }
     question.payload
@@ -264,7 +264,7 @@ fn each_hook_is_asked_about_what_those_before_it_left() {
     let mut before = world(&[Point::PreToolCall]);
     before.reply(1, "", &[look()]);
     let arguments = |text: String| Mutation::Arguments(format!(r#"{{"path":"{text}"}}"#));
-    let Payload::Call(call) = changed(&before, both(arguments)) else {
+    let Payload::Call(call) = changed(&before, &both(arguments)) else {
         panic!("no call");
     };
     assert_eq!(call.arguments, r#"{"path":"two"}"#);
@@ -273,17 +273,17 @@ fn each_hook_is_asked_about_what_those_before_it_left() {
     let mut after = world(&[Point::PostToolCall]);
     after.reply(1, "", &[look()]);
     after.result(1, 0, "notes");
-    let payload = changed(&after, both(Mutation::Output));
+    let payload = changed(&after, &both(Mutation::Output));
     assert!(matches!(&payload, Payload::Result { output, .. } if output == "two"));
 
     let mut replied = world(&[Point::PostRequest]);
     replied.reply(1, "text", &[]);
-    let payload = changed(&replied, both(Mutation::Text));
+    let payload = changed(&replied, &both(Mutation::Text));
     assert!(matches!(&payload, Payload::Reply { text, .. } if text == "two"));
 
     let asking = world(&[Point::PreRequest]);
     let append = |text: String| Mutation::Ops(vec![Change::Append(Message::user(text))]);
-    let Payload::Request(request) = changed(&asking, both(append)) else {
+    let Payload::Request(request) = changed(&asking, &both(append)) else {
         panic!("no request");
     };
     let new = request.new_messages().map(|entry| entry.message.text());
@@ -297,12 +297,12 @@ fn each_hook_is_asked_about_what_those_before_it_left() {
     let mut planned = idle(&[Point::OnPlanProposed]);
     planned.start(chain(vec![model_step("a")]));
     let plan = |title: String| Mutation::Plan(chain(vec![model_step(&title)]));
-    let Payload::PlanProposed { plan, .. } = changed(&planned, both(plan)) else {
+    let Payload::PlanProposed { plan, .. } = changed(&planned, &both(plan)) else {
         panic!("no plan");
     };
     assert_eq!(plan.steps[0].title, "two");
 
-    let payload = changed(&compacting(), both(Mutation::Prompt));
+    let payload = changed(&compacting(), &both(Mutation::Prompt));
     assert!(matches!(&payload, Payload::Compaction { prompt, .. } if prompt == "two"));
 }
 

@@ -185,7 +185,7 @@ impl<'a> Sizes<'a> {
         let (conversation, size) = (request.conversation, &request.size);
         let scale = Scale::new(size.tokens, size.estimated_tokens);
         let (before, behind) = (sums(&conversation.incremental), sums(&conversation.behind));
-        let first_shown = conversation.incremental.len() - conversation.in_window().len();
+        let first_shown = conversation.incremental.len() - conversation.sent_in_window().len();
         let shown = whole(&before) - before.get(first_shown).copied().unwrap_or_default();
         let said = scale.of(shown + whole(&behind) + request.newer);
         let prompt = scale.of(of_message(&Message::user(prompt)));

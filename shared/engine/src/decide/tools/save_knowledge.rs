@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 pub(super) const TOOL: StateTool = StateTool {
     name: SAVE_KNOWLEDGE,
-    description: "Saves a page of knowledge that all sessions find with retrieve, also those of other people who work here. Use it for what took work to find out and will be needed again: a decision with its reason, how something is done here, the cause of a fault. Write the page so that it can be understood without this conversation. Look with retrieve first, so that nothing is saved twice. Save no passwords, keys or personal data, and nothing that only matters for the present task.",
+    description: "Saves a page of knowledge that all sessions find with retrieve, also those of other people who work here. Use it for what took work to find out and will be needed again: a decision with its reason, how something is done here, the cause of a fault. Write the page so that it can be understood without this conversation. You cannot change or delete a page: to correct one, name in the text the page that it replaces, and tell the person which page to delete. Look with retrieve first, so that nothing is saved twice. Save no passwords, keys or personal data, and nothing that only matters for the present task.",
     parameters: r#"{"type":"object","properties":{"title":{"type":"string","description":"What the page is about, in one line of at most 256 bytes, with the words that a person would look for."},"text":{"type":"string","description":"The page, in Markdown."},"tags":{"type":"array","items":{"type":"string"},"maxItems":16,"description":"Subjects by which retrieve can narrow a search, such as 'deploy'; none by default."}},"required":["title","text"],"additionalProperties":false}"#,
     answers: Answers::ByOwner(read),
 };
