@@ -43,6 +43,15 @@ pub fn date(at_ms: u64) -> String {
     format!("{:04}-{month:02}-{day:02}", era * 400 + year + next_year)
 }
 
+/// The score of a hit, which is above 0: `0.62`, or `<0.01` if it would be rounded to 0.
+pub fn score(score: f64) -> String {
+    let rounded = format!("{score:.2}");
+    match rounded.as_str() {
+        "0.00" => "<0.01".to_owned(),
+        _ => rounded,
+    }
+}
+
 /// What follows the beginning of a long result: `… of 5.0 MiB, handle result-3`.
 pub fn rest_of_result(bytes: u64, handle: &str) -> String {
     format!("… of {}, handle {handle}", size(bytes))

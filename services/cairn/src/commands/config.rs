@@ -107,7 +107,7 @@ fn check(context: &Context) -> Result<ExitCode, CliError> {
     }
     out::line("the settings have no faults")?;
     for line in left_out.into_iter().chain(warnings) {
-        out::line(&escape(&line))?;
+        out::line(&format!("warning: {}", escape(&line)))?;
     }
     if !context.is_confirmed {
         let file = escape(&file);

@@ -8,7 +8,7 @@ use super::pairs::{by_name, pair};
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, FAILURE};
 use crate::ui::{out, table};
 use cairn_engine::limits::{MAX_MEMORY_KEY, MAX_MEMORY_VALUE};
 use cairn_proto::json;
@@ -32,7 +32,7 @@ const NOTHING: &str = "nothing is remembered";
 Every change is an event of the session's journal; its steps see it from their next turn on.
 
 With --json, get and list print an object for each key: id, namespace, key, value, metadata, create_time and
-update_time. For a key without a value, get prints key, and null as value.
+update_time. For a key without a value, get prints key, and null as value, with exit code 1.
 
 Examples:
   cairn memory list
@@ -200,7 +200,11 @@ async fn get(
             // A server of a version before has the value alone.
             None => json!({"key": key, "value": found.value}),
         })?;
-        return Ok(ExitCode::SUCCESS);
+        let has_value = found.entry.is_some() || found.value.is_some();
+        return Ok(match has_value {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(FAILURE),
+        });
     }
     let Some(value) = found.value else {
         return Err(CliError::new(format!("{key} has no value")));

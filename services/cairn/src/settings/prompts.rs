@@ -28,7 +28,7 @@ pub struct PromptSettings {
     /// The prompts that count.
     #[serde(skip)]
     pub all: Arc<Prompts>,
-    /// What is wrong with files that Cairn itself does not use.
+    /// What is wrong with files that Cairn itself does not use, and which files have no text.
     #[serde(skip)]
     pub problems: Vec<String>,
     /// The folder, if files of it count and its name alone does not protect it from models.
@@ -71,7 +71,7 @@ impl PromptSettings {
         }
     }
 
-    /// Logs what is wrong with files that Cairn itself does not use.
+    /// Logs why files do not count.
     pub(super) fn log(&self) {
         for problem in &self.problems {
             tracing::warn!(problem, "prompt cannot be used");
@@ -80,6 +80,7 @@ impl PromptSettings {
 
     /// Takes these files.
     fn take(&mut self, files: &PromptFiles) -> Result<(), Vec<ConfigFault>> {
+        self.problems = files.problems();
         if files.is_empty() && self.variables.is_empty() {
             return Ok(());
         }
@@ -92,7 +93,6 @@ impl PromptSettings {
                 faults.extend(errors.iter().map(|error| self.fault(files, error)));
             }
         }
-        self.problems = files.problems();
         match faults.is_empty() {
             true => Ok(()),
             false => Err(faults),

@@ -75,6 +75,18 @@ fn a_context_is_destroyed_once_a_person_agrees() {
     screen.wait_for("context draft of s was destroyed");
 }
 
+#[test]
+fn a_key_without_a_value_ends_get_with_1() {
+    let site = site();
+    let get = ["memory", "get", "none", "--session", "s"];
+    let done = site.run(&get);
+    assert_eq!((done.code, &*done.out), (Some(1), ""), "{done:?}");
+    assert!(done.err.contains("none has no value"), "{done:?}");
+    let done = site.run(&[&get[..], &["--json"]].concat());
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.out.contains("\"value\":null"), "{done:?}");
+}
+
 /// What they would carry out belongs to others.
 #[test]
 fn a_change_makes_no_store_and_starts_no_server() {

@@ -137,6 +137,45 @@ fn pages_are_found_by_words_tags_and_score() {
 }
 
 #[test]
+fn a_search_without_hits_says_why() {
+    let site = site();
+    site.run(&["knowledge", "put", "notes"]);
+    let search = |more: &[&str]| {
+        let done = site.run(&[&["knowledge", "search"], more].concat());
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.out
+    };
+    let common = search(&["how", "is", "the"]);
+    assert!(common.contains("only common words"), "{common}");
+
+    site.append("cairn.toml", "\n[knowledge]\nmin_score = 0.99\n");
+    let hidden = search(&["keys lighthouse"]);
+    let said = "knowledge.min_score of the settings; see them with --min-score 0\n";
+    assert!(hidden.contains(said), "{hidden}");
+    let all = search(&["keys lighthouse", "--min-score", "0", "--json"]);
+    assert_eq!(lines(&all).len(), 2, "{all}");
+    let none = search(&["lighthouse"]);
+    assert!(none.contains("try it with other words\n"), "{none}");
+}
+
+#[test]
+fn a_page_whose_id_says_too_little_is_named_by_its_title() {
+    let site = Site::new(CAIRN);
+    site.write("notes/密钥.md", "Text.\n");
+    let done = site.run(&["knowledge", "put", "notes"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(
+        done.out.ends_with(" is stored, version 1: 密钥\n"),
+        "{done:?}"
+    );
+    let done = put_input(&site, &[], BACKUP);
+    assert!(
+        done.out.ends_with(" is stored, version 2: Backups\n"),
+        "{done:?}"
+    );
+}
+
+#[test]
 fn the_text_of_standard_input_is_a_page() {
     let site = Site::new(CAIRN);
     let done = put_input(&site, &["--id", "tape", "--tag", "ops"], BACKUP);

@@ -148,10 +148,10 @@ fn prompts_are_listed_shown_and_rendered() {
     let listed = lines(&site.run(&["prompt", "list", "--json"]));
     let of = |name: &str| listed.iter().find(|it| it["name"] == name);
     let own = of("greeting").expect("a prompt");
-    assert_eq!(own["source"], "PROMPT_SOURCE_SETTINGS");
+    assert_eq!(own["source"], "settings");
     assert_eq!(own["variables"], json!(["name", "team"]));
     let planning = of("planning").expect("a prompt");
-    assert_eq!(planning["source"], "PROMPT_SOURCE_BUILT_IN");
+    assert_eq!(planning["source"], "built_in");
     let table = site.run(&["prompt", "list"]);
     assert!(table.out.starts_with("PROMPT "), "{table:?}");
     assert!(table.out.contains("name, team"), "{table:?}");
@@ -194,9 +194,13 @@ fn a_missing_variable_is_named_with_the_prompt_and_the_line() {
         assert!(done.err.contains("prompt \"poem\" does not exist"));
         assert!(done.err.contains("cairn prompt list"), "{done:?}");
     }
+}
 
-    // A file with a fault is a warning, unless Cairn uses it.
+#[test]
+fn a_file_with_a_fault_or_without_text_is_a_warning_unless_cairn_uses_it() {
+    let site = greeting();
     site.write("prompts/broken.md", "Once\n{% if %}\n");
+    site.write("prompts/planning.md", "");
     let checked = site.run(&["config", "check"]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
     assert!(
@@ -205,6 +209,17 @@ fn a_missing_variable_is_named_with_the_prompt_and_the_line() {
             .contains("the prompt \"broken\" is wrong at line 2"),
         "{checked:?}"
     );
+    let checked: Vec<&str> = checked.out.lines().collect();
+    assert_eq!(checked.len(), 3, "{checked:?}");
+    assert_eq!(checked[0], "the settings have no faults");
+    let are_warnings = checked[1..].iter().all(|it| it.starts_with("warning: "));
+    assert!(are_warnings, "{checked:?}");
+    assert!(
+        checked[2].ends_with("planning.md: has no text, so it does not count"),
+        "{checked:?}"
+    );
+    let shown = site.run(&["prompt", "show", "planning"]);
+    assert_eq!((shown.code, &*shown.out), (Some(0), PLANNING), "{shown:?}");
     site.write("prompts/planning.md", "Plan.\nFor {squad}.\n");
     let said =
         "prompts/planning.md:2: the prompt \"planning\" needs the variable \"squad\" at line 2";

@@ -11,7 +11,7 @@ use cairn_engine::message::Role;
 use cairn_engine::session::Unsent;
 use cairn_knowledge::{Query, excerpt, has_terms};
 use cairn_rpc::RpcError;
-use cairn_views::figures::date;
+use cairn_views::figures::{date, score};
 
 /// Most bytes of a passage.
 const MOST_EXCERPT: usize = 2 * 1024;
@@ -122,19 +122,18 @@ fn page(found: Found) -> Passage {
         tags => format!("; tags {}", tags.join(", ")),
     };
     let changed = date(u64::try_from(found.changed_unix_ms).unwrap_or(0));
-    let Found {
-        id, title, score, ..
-    } = found;
+    let (id, title, shown) = (found.id, found.title, score(found.score));
     Passage {
-        score,
-        head: format!("[page {id}] {title} (score {score:.2}{tags}; changed {changed})"),
+        score: found.score,
+        head: format!("[page {id}] {title} (score {shown}{tags}; changed {changed})"),
         text: found.excerpt,
     }
 }
 
 /// `[message 4, user] (score 0.41)`, and its lines that fit best.
 fn message(found: FoundMessage, query: &str) -> Passage {
-    let FoundMessage { score, message } = found;
+    let message = found.message;
+    let (number, shown) = (message.number, score(found.score));
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
@@ -142,8 +141,8 @@ fn message(found: FoundMessage, query: &str) -> Passage {
         Role::Tool => "tool",
     };
     Passage {
-        score,
-        head: format!("[message {}, {role}] (score {score:.2})", message.number),
+        score: found.score,
+        head: format!("[message {number}, {role}] (score {shown})"),
         text: excerpt(&message.text, query, MOST_EXCERPT),
     }
 }

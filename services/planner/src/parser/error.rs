@@ -193,6 +193,11 @@ impl From<PlanParseError> for Failure {
             PlanParseError::ParserFailed { .. } => FailureKind::Config,
             _ => FailureKind::PlanParse,
         };
-        Self::new(kind, error.reason(), error.to_string())
+        // People read it, and count steps from 1.
+        let message = match &error {
+            PlanParseError::Invalid(PlanError::NoDescription { .. }) => error.for_people(),
+            _ => error.to_string(),
+        };
+        Self::new(kind, error.reason(), message)
     }
 }

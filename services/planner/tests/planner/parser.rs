@@ -140,7 +140,7 @@ fn each_fault_is_named() {
         (r#"{"steps":{}}"#.into(), "WrongType", "'steps' must be an array, not an object"),
         (r#"{"steps":[]}"#.into(), "NoSteps", "a plan needs at least one step"),
         (r#"{"steps":["a"]}"#.into(), "WrongType", "steps[0] must be an object, not a string"),
-        (step(r#""title":"b""#), "MissingDescription", "step 1 lacks 'description'"),
+        (step(r#""title":"b""#), "MissingDescription", "step 1 lacks 'description' (counted from 0: steps[1])"),
         (step(r#""description":" ""#), "EmptyField", "steps[1].description is empty"),
         (step(r#""description":3"#), "WrongType", "steps[1].description must be a string, not a number"),
         (step(r#""description":"b","id":"""#), "EmptyField", "steps[1].id is empty"),

@@ -28,6 +28,21 @@ const SHOWN: usize = 20;
 pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) id: String,
+    /// Whether the id lacks characters of the name.
+    is_coined: bool,
+}
+
+impl Found {
+    /// The name is the path in the folder that was named.
+    fn new(path: PathBuf, name: &Path) -> Self {
+        let stem = name.with_extension("");
+        let stem = stem.to_string_lossy();
+        Self {
+            path,
+            id: id_of(&stem),
+            is_coined: !stem.chars().all(is_kept),
+        }
+    }
 }
 
 /// A page as its file has it.
@@ -37,13 +52,16 @@ pub(super) struct Source {
     pub(super) path: Option<String>,
     /// Not set if the service is to choose one.
     pub(super) id: Option<String>,
+    /// Whether the id says too little, so that messages about the page name its title, too.
+    pub(super) is_coined: bool,
     pub(super) title: String,
     pub(super) text: String,
     pub(super) tags: Vec<String>,
 }
 
 /// The files of paths, in the order of the paths: each path itself, or the text files of a folder and of the folders in
-/// it. Hidden files, hidden folders and links to folders do not count.
+/// it. Hidden files and hidden folders do not count. Neither do links: a folder of others could have one to a file that
+/// models must not see.
 ///
 /// # Errors
 /// A folder that cannot be read or has no such file; too many files.
@@ -51,9 +69,8 @@ pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<Found>, CliError> {
     let mut found: Vec<Found> = Vec::new();
     for path in paths {
         if !path.is_dir() {
-            let id = id_of(Path::new(path.file_name().unwrap_or_default()));
-            let path = path.clone();
-            found.push(Found { path, id });
+            let name = Path::new(path.file_name().unwrap_or_default());
+            found.push(Found::new(path.clone(), name));
             continue;
         }
         let files = of_folder(path)?;
@@ -87,14 +104,14 @@ fn of_folder(root: &Path) -> Result<Vec<Found>, CliError> {
             let path = entry.path();
             let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
             let kind = entry.file_type().map_err(failed)?;
-            if is_hidden {
+            if is_hidden || kind.is_symlink() {
                 continue;
             }
             if kind.is_dir() {
                 folders.push(path);
-            } else if is_page(&path) && !path.is_dir() {
-                let id = id_of(path.strip_prefix(root).unwrap_or(&path));
-                found.push(Found { path, id });
+            } else if is_page(&path) {
+                let name = path.strip_prefix(root).unwrap_or(&path).to_owned();
+                found.push(Found::new(path, &name));
             }
         }
     }
@@ -107,13 +124,16 @@ fn is_page(path: &Path) -> bool {
     ENDINGS.iter().any(|it| ending.eq_ignore_ascii_case(it))
 }
 
+/// Characters that an id keeps, and blanks.
+fn is_kept(c: char) -> bool {
+    c.is_ascii_graphic() || c == ' '
+}
+
 /// The id of the page of a file: its path in the folder that was named, without the ending. Putting the folder again
 /// replaces the page.
 ///
 /// Blanks become `-`. So do characters that no id has, and a digest then keeps two such names two ids.
-fn id_of(path: &Path) -> String {
-    let stem = path.with_extension("");
-    let stem = stem.to_string_lossy();
+fn id_of(stem: &str) -> String {
     let mut id = String::with_capacity(stem.len());
     for c in stem.chars() {
         match c.is_ascii_graphic() {
@@ -122,7 +142,6 @@ fn id_of(path: &Path) -> String {
             false => id.push('-'),
         }
     }
-    let is_kept = |c: char| c.is_ascii_graphic() || c == ' ';
     if stem.chars().all(is_kept) && id.len() <= MAX_ID {
         return id;
     }
@@ -163,8 +182,8 @@ pub(super) fn check_ids(found: &[Found]) -> Result<(), CliError> {
 pub(super) fn read(found: Vec<Found>) -> Result<Vec<Source>, CliError> {
     let (mut sources, mut faults, mut bytes) = (Vec::new(), Vec::new(), 0);
     let count = found.len();
-    for Found { path, id } in found {
-        match read_one(&path, id) {
+    for file in found {
+        match read_one(file) {
             Ok(source) => {
                 bytes += source.text.len();
                 sources.push(source);
@@ -184,9 +203,14 @@ pub(super) fn read(found: Vec<Found>) -> Result<Vec<Source>, CliError> {
     }
 }
 
-fn read_one(path: &Path, id: String) -> Result<Source, AgentError> {
+fn read_one(file: Found) -> Result<Source, AgentError> {
+    let Found {
+        path,
+        id,
+        is_coined,
+    } = file;
     let shown = path.display().to_string();
-    let bytes = bytes(path, MAX_PAGE_FILE)?;
+    let bytes = bytes(&path, MAX_PAGE_FILE)?;
     let PageFile { title, text, tags } = page::parse(&shown, decode(&shown, &bytes)?)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let name = match is_page_line(&name, MAX_PAGE_TITLE) {
@@ -196,6 +220,7 @@ fn read_one(path: &Path, id: String) -> Result<Source, AgentError> {
     Ok(Source {
         path: Some(shown),
         id: Some(id),
+        is_coined,
         title: title.unwrap_or(name),
         text,
         tags,
@@ -218,6 +243,7 @@ pub(super) fn read_input(bytes: &[u8], title: Option<&str>) -> Result<Source, Cl
     Ok(Source {
         path: None,
         id: None,
+        is_coined: true,
         title,
         text: page.text,
         tags: page.tags,
@@ -289,8 +315,24 @@ mod tests {
     }
 
     #[test]
+    fn links_of_a_folder_are_left_out_and_one_that_is_named_is_followed() {
+        use std::os::unix::fs::symlink;
+        let (folder, secrets) = (folder(&["a.md"]), folder(&["keys.md"]));
+        let (file, link) = (secrets.path().join("keys.md"), folder.path().join("b.md"));
+        symlink(&file, &link).unwrap();
+        symlink(secrets.path(), folder.path().join("deep")).unwrap();
+        symlink(folder.path().join("a.md"), folder.path().join("c.md")).unwrap();
+        let found = find(&[folder.path().to_owned()]).unwrap();
+        assert_eq!(ids(&found), ["a"]);
+        let found = find(&[link, folder.path().join("deep")]).unwrap();
+        assert_eq!(ids(&found), ["b", "keys"]);
+        assert_eq!(read(found).unwrap().len(), 2);
+    }
+
+    #[test]
     fn every_name_becomes_an_id_and_different_ones_stay_different() {
-        let id = |name: &str| id_of(Path::new(name));
+        let found = |name: &str| Found::new(PathBuf::from(name), Path::new(name));
+        let id = |name: &str| found(name).id;
         assert_eq!(id("my  release notes.md"), "my-release-notes");
         assert_eq!(id("a/b.md"), "a/b");
         let long = "x".repeat(400) + ".md";
@@ -309,6 +351,7 @@ mod tests {
             assert!(id.chars().all(|c| c.is_ascii_graphic()), "{id}");
         }
         assert!(id("café.md").starts_with("caf-"), "{ids:?}");
+        assert!(found("café.md").is_coined && !found("my notes.md").is_coined);
     }
 
     #[test]

@@ -8,12 +8,13 @@ use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
 use crate::ui::live::{size, wrap};
 use crate::ui::{out, screen};
+use cairn_agents::document::MAX_FILE;
 use cairn_agents::page::MAX_PAGE_FILE;
-use cairn_engine::limits::MAX_PAGE_TITLE;
+use cairn_engine::limits::{MAX_PAGE_TEXT, MAX_PAGE_TITLE};
 use cairn_proto::api::{Page, PutPageRequest};
 use cairn_rpc::text::escape;
 use serde_json::json;
-use std::io::{Read as _, stdin};
+use std::io::{Read, stdin};
 use std::path::PathBuf;
 
 /// Of more pages, a terminal shows how far the command is in place of a line for each.
@@ -24,9 +25,10 @@ const INPUT: &str = "-";
 /// The arguments of `cairn knowledge put`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Of a folder, the files that end in .md, .markdown and .txt are stored, with those in the folders in it. A page
-has the id of its file: the path in the folder that you name, without the ending. So putting a folder again
-replaces its pages. Pages whose files are gone stay; delete them with cairn knowledge delete.
+Of a folder, the files that end in .md, .markdown and .txt are stored, with those in the folders in it. Hidden
+files, hidden folders and links in a folder are left out. A page has the id of its file: the path in the folder
+that you name, without the ending. So putting a folder again replaces its pages. Pages whose files are gone
+stay; delete them with cairn knowledge delete.
 
 Front matter can have a title and tags. Without a title, the first heading is the title, and without a heading
 the name of the file. If a file has faults, nothing is stored. If the command is interrupted, the pages that
@@ -101,7 +103,10 @@ fn read(args: &Args) -> Result<Vec<Source>, CliError> {
             let message = "- stands alone: standard input is one page, and files are others";
             return Err(CliError::usage(message));
         }
-        vec![files::read_input(&input()?, args.title.as_deref())?]
+        vec![files::read_input(
+            &input(stdin().lock())?,
+            args.title.as_deref(),
+        )?]
     } else {
         let mut found = files::find(&args.paths)?;
         // A file that is named twice is one page.
@@ -118,6 +123,7 @@ fn read(args: &Args) -> Result<Vec<Source>, CliError> {
         page.tags.extend(others);
         if let Some(id) = &args.id {
             page.id = Some(id.clone());
+            page.is_coined = false;
         }
         if let Some(title) = &args.title {
             page.title.clone_from(title);
@@ -137,12 +143,21 @@ fn check_one(flag: &str, is_given: bool, count: usize) -> Result<(), CliError> {
 }
 
 /// The text of standard input, of which no more is read than a page may have.
-fn input() -> Result<Vec<u8>, CliError> {
+///
+/// # Errors
+/// It cannot be read, or has more.
+fn input(from: impl Read) -> Result<Vec<u8>, CliError> {
     let most = u64::try_from(MAX_PAGE_FILE).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();
-    let read = stdin().lock().take(most + 1).read_to_end(&mut bytes);
+    let read = from.take(most + 1).read_to_end(&mut bytes);
     read.map_err(|error| CliError::new(format!("standard input cannot be read: {error}")))?;
-    Ok(bytes)
+    match bytes.len() > MAX_PAGE_FILE {
+        true => Err(CliError::usage(format!(
+            "standard input has more than {MAX_PAGE_FILE} bytes (allowed: a text of at most {MAX_PAGE_TEXT} bytes, \
+             after front matter of at most {MAX_FILE}); store its parts as pages of their own"
+        ))),
+        false => Ok(bytes),
+    }
 }
 
 /// Stores the pages one after the other. Each is stored as a whole or not at all.
@@ -175,6 +190,10 @@ async fn put_each(
             return Err(after(CliError::new("interrupted").code(INTERRUPTED)));
         }
         let path = page.path.clone();
+        let title = match page.is_coined {
+            true => format!(": {}", escape(&page.title)),
+            false => String::new(),
+        };
         if is_moving {
             let path = path.as_deref().unwrap_or(INPUT);
             let line = format!("storing {} of {count}: {}", stored + 1, escape(path));
@@ -187,7 +206,7 @@ async fn put_each(
             (false, true) => {}
             (false, false) => {
                 let (id, version) = (escape(&put.id), put.version);
-                out::line(&format!("page {id} is stored, version {version}"))?;
+                out::line(&format!("page {id} is stored, version {version}{title}"))?;
             }
         }
     }
@@ -279,6 +298,15 @@ mod tests {
         assert_eq!(error, "--title is for one page, and there are 2 files");
         let error = read(&args(vec![PathBuf::from(INPUT), PathBuf::from("a.md")]));
         assert!(error.unwrap_err().message.starts_with("- stands alone"));
+    }
+
+    #[test]
+    fn standard_input_that_is_too_long_is_an_error_with_the_limit() {
+        assert_eq!(input(&b"Tape"[..]).unwrap(), b"Tape");
+        let error = input(std::io::repeat(b'a')).unwrap_err().message;
+        let said =
+            "standard input has more than 270336 bytes (allowed: a text of at most 204800 bytes, ";
+        assert!(error.starts_with(said), "{error}");
     }
 
     #[test]

@@ -11,10 +11,12 @@ use crate::ui::out;
 use crate::ui::style::Style;
 use crate::ui::text::{block, command};
 use crate::ui::time::age;
+use cairn_knowledge::has_terms;
 use cairn_proto::api::{Page, PageHit, SearchPagesRequest};
 use cairn_proto::time::unix_ms;
 use cairn_rpc::text::{clip, escape};
 use cairn_rpc::{Clock as _, SystemClock};
+use cairn_views::figures;
 use clap::value_parser;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
@@ -76,24 +78,51 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<(), CliError> {
         min_score: args.min_score,
     };
     let mut client = Client::attach_with(context, Access::Make, Servers::None).await?;
-    let found = client.persist_knowledge(|mut knowledge| {
-        let request = request.clone();
-        async move { knowledge.search_pages(request).await }
-    });
-    let found = found.await;
+    let found = search(&mut client, &request, !context.json).await;
     client.finish().await;
-    let hits = found?.hits;
+    let (hits, is_hidden) = found?;
     if context.json {
         let mut ranked = (1..).zip(&hits);
         return ranked.try_for_each(|(rank, hit)| out::json(&hit_json(rank, hit)));
     }
     let lines = if hits.is_empty() {
-        nothing_found(&request, &command(context, "knowledge list"))
+        let list = command(context, "knowledge list");
+        nothing_found(&request, is_hidden, &list)
     } else {
         let now = i64::try_from(SystemClock.unix_ms()).unwrap_or(i64::MAX);
         lines(&hits, now, terminal_width(), Style::new(context.color))
     };
     lines.into_iter().try_for_each(|line| out::line(&line))
+}
+
+/// The hits. If there are none and it is to be explained, also whether the settings of the server hide some.
+async fn search(
+    client: &mut Client<'_>,
+    request: &SearchPagesRequest,
+    explains: bool,
+) -> Result<(Vec<PageHit>, bool), CliError> {
+    let hits = ask(client, request).await?;
+    if !explains || !hits.is_empty() || request.min_score.is_some() {
+        return Ok((hits, false));
+    }
+    let any = SearchPagesRequest {
+        max: 1,
+        min_score: Some(0.0),
+        ..request.clone()
+    };
+    let is_hidden = !ask(client, &any).await?.is_empty();
+    Ok((hits, is_hidden))
+}
+
+async fn ask(
+    client: &mut Client<'_>,
+    request: &SearchPagesRequest,
+) -> Result<Vec<PageHit>, CliError> {
+    let found = client.persist_knowledge(|mut knowledge| {
+        let request = request.clone();
+        async move { knowledge.search_pages(request).await }
+    });
+    Ok(found.await?.hits)
 }
 
 fn hit_json(rank: u32, hit: &PageHit) -> Value {
@@ -106,7 +135,7 @@ fn hit_json(rank: u32, hit: &PageHit) -> Value {
 }
 
 /// What to try next depends on what narrowed the search.
-fn nothing_found(asked: &SearchPagesRequest, list: &str) -> Vec<String> {
+fn nothing_found(asked: &SearchPagesRequest, is_hidden: bool, list: &str) -> Vec<String> {
     let tags = (!asked.tags.is_empty()).then_some("without --tag");
     let least = asked
         .min_score
@@ -117,9 +146,18 @@ fn nothing_found(asked: &SearchPagesRequest, list: &str) -> Vec<String> {
         .chain(tags)
         .chain(least)
         .collect();
+    let advice = if !has_terms(&asked.query) {
+        "the query has only common words, which do not count; use names and terms of the subject"
+            .to_owned()
+    } else if is_hidden {
+        "pages have words of it, but lower scores than knowledge.min_score of the settings; see them with --min-score 0"
+            .to_owned()
+    } else {
+        format!("try it {}", ways.join(", or "))
+    };
     vec![
         format!("no page was found for \"{}\"", clip(&asked.query, SHOWN)),
-        format!("  try it {}", ways.join(", or ")),
+        format!("  {advice}"),
         format!("  see the pages with: {list}"),
     ]
 }
@@ -146,8 +184,8 @@ fn of_hit(rank: u32, hit: &PageHit, now: i64, room: Option<usize>, style: Style)
     let excerpt = block(&hit.excerpt).replace('\t', "    ");
     let excerpt = excerpt.trim_matches('\n').lines();
     let excerpt = excerpt.flat_map(|line| broken(line, room));
-    let score = hit.score;
-    let begin = format!("{rank:>2}  {score:.2}  ");
+    let score = figures::score(hit.score);
+    let begin = format!("{rank:>2} {score:>5}  ");
     let begins = std::iter::once(begin.as_str()).chain(std::iter::repeat(INDENT));
     let texts = titles.chain(places).chain(excerpt);
     let lines = begins.zip(texts);
@@ -201,7 +239,7 @@ mod tests {
         let excerpt = "…\nRun `rotate` at the first of each month.\n\u{1b}[2J\n";
         [
             hit("keys", 0.625, excerpt, &["ops", "security"]),
-            hit("old/keys", 0.08, "Keys.", &[]),
+            hit("old/keys", 0.004, "Keys.", &[]),
         ]
     }
 
@@ -216,7 +254,7 @@ mod tests {
                 "          Run `rotate` at the first of each month.",
                 "          \\u{1b}[2J",
                 "",
-                " 2  0.08  Rotate the keys of the harbour",
+                " 2 <0.01  Rotate the keys of the harbour",
                 "          old/keys  1 min ago",
                 "          Keys.",
             ]
@@ -243,14 +281,19 @@ mod tests {
             ..SearchPagesRequest::default()
         };
         let list = "cairn knowledge list";
-        let said = nothing_found(&asked, list);
+        let said = nothing_found(&asked, false, list);
         assert_eq!(said[0], "no page was found for \"tape\\u{1b}\"");
         assert_eq!(said[1], "  try it with other words");
         assert_eq!(said[2], "  see the pages with: cairn knowledge list");
+        let hidden = nothing_found(&asked, true, list);
+        assert!(hidden[1].contains("knowledge.min_score"), "{hidden:?}");
         asked.tags = vec!["ops".to_owned()];
         asked.min_score = Some(0.5);
         let expected = "  try it with other words, or without --tag, or with a lower --min-score";
-        assert_eq!(nothing_found(&asked, list)[1], expected);
+        assert_eq!(nothing_found(&asked, false, list)[1], expected);
+        asked.query = "how is the".to_owned();
+        let common = nothing_found(&asked, false, list);
+        assert!(common[1].contains("only common words"), "{common:?}");
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub(in crate::settings) struct PromptFiles {
     folder: PathBuf,
     is_there: bool,
     files: Vec<PromptFile>,
+    /// The names of files without text. They count as absent: a shell empties a file before the command starts whose
+    /// output goes there, such as `cairn prompt show`.
+    blank: Vec<String>,
     /// Why the folder cannot be read.
     problem: Option<String>,
 }
@@ -42,6 +45,14 @@ struct PromptFile {
     name: String,
     /// The text, or why there is none.
     content: Result<String, String>,
+}
+
+impl PromptFile {
+    fn is_blank(&self) -> bool {
+        self.content
+            .as_ref()
+            .is_ok_and(|text| text.trim().is_empty())
+    }
 }
 
 impl PromptFiles {
@@ -60,7 +71,9 @@ impl PromptFiles {
             match names(folder) {
                 Ok(names) => {
                     let files = names.into_iter().map(|name| file(folder, name, links));
-                    found.files = files.collect();
+                    let (blank, files): (Vec<_>, Vec<_>) = files.partition(PromptFile::is_blank);
+                    found.blank = blank.into_iter().map(|file| file.name).collect();
+                    found.files = files;
                 }
                 Err(problem) => found.problem = Some(problem),
             }
@@ -141,7 +154,7 @@ impl PromptFiles {
         of_folder.chain(of_files).collect()
     }
 
-    /// What is wrong with other files, a line each.
+    /// What is wrong with other files and which have no text, a line each.
     pub(super) fn problems(&self) -> Vec<String> {
         let others = self.files.iter().filter(|file| !is_built_in(&file.name));
         let problems = others.filter_map(|PromptFile { name, content }| {
@@ -151,7 +164,11 @@ impl PromptFiles {
             };
             Some(format!("{}: {problem}", self.path(name)))
         });
-        problems.collect()
+        let blank = self
+            .blank
+            .iter()
+            .map(|name| format!("{}: has no text, so it does not count", self.path(name)));
+        problems.chain(blank).collect()
     }
 
     /// A line of the file of a prompt; 0 for all of it.

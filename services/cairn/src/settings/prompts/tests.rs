@@ -80,7 +80,10 @@ fn every_fault_of_a_prompt_that_is_used_names_the_file_and_the_line() {
             ("prompts/planning.md", "Plan.\n\nFor {squad}.\n"),
             ("prompts/summary.md", "In {count} words.\n"),
             ("prompts/guide.md", "{% if team %}\nGuide."),
-            ("prompts/execution.md", "\n"),
+            (
+                "prompts/execution.md",
+                "{% if team == 'Red' %}Work.{% endif %}",
+            ),
         ],
     );
     let faults = settings(&folder, &[]).unwrap_err();
@@ -120,6 +123,24 @@ fn a_fault_of_another_prompt_is_a_line() {
     assert!(broken.contains("broken.md: the prompt \"broken\" is wrong at line 1"));
     assert!(long.ends_with("long.md: has 65537 bytes (allowed: at most 65536)"));
     assert!(no_name.contains("no name.md: is no name of a prompt (allowed: "));
+}
+
+#[test]
+fn a_file_without_text_counts_as_absent_with_a_line() {
+    let folder = folder(
+        "",
+        &[
+            ("prompts/planning.md", ""),
+            ("prompts/greeting.md", "\u{feff} \n"),
+        ],
+    );
+    let read = settings(&folder, &[]).unwrap();
+    assert_eq!((read.all.planning(), names(&read).len()), (PLANNING, 0));
+    let [greeting, planning] = read.problems.as_slice() else {
+        panic!("{:?}", read.problems);
+    };
+    assert!(greeting.ends_with("greeting.md: has no text, so it does not count"));
+    assert!(planning.ends_with("planning.md: has no text, so it does not count"));
 }
 
 #[test]

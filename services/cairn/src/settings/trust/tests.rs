@@ -353,6 +353,8 @@ fn prompts_of_a_found_file_count_once_they_are_confirmed_and_only_as_they_were()
         assert_eq!(planning(), built_in, "{text}");
     }
     write("Plan for {team}.");
+    // A file without text is no file: it takes no confirmation away.
+    std::fs::write(prompts.join("greeting.md"), "").unwrap();
     assert_eq!(planning(), "Plan for Blue.");
     std::fs::write(prompts.join("greeting.md"), "Hello.").unwrap();
     assert_eq!(planning(), built_in);
