@@ -1,8 +1,7 @@
 //! What cannot work without a part that is not there, and what works all the same: models, and the tools service.
 
 use crate::support::{
-    CAIRN, chain, check_completed, client, model_step, node, parts, start, tool_step,
-    watch_to_end,
+    CAIRN, chain, check_completed, client, model_step, node, parts, start, tool_step, watch_to_end,
 };
 use cairn::node::{Node, Placement, Service, StartError};
 use cairn_engine::failure::{Failure, FailureKind};

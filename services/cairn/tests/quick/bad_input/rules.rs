@@ -91,9 +91,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         (
             "ListSessionsRequest" | "ListAgentsRequest" | "ListPagesRequest" | "ListPromptsRequest",
             "page_size",
-        ) => {
-            number(1000)
-        }
+        ) => number(1000),
         ("ListSessionsRequest", "page_token") => FORM,
         ("ListSessionsRequest", "order" | "ascending") => ANY,
         (_, "filter") => ANY,
