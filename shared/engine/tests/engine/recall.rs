@@ -11,7 +11,7 @@ use cairn_engine::command::{
 use cairn_engine::conversation::{CompactedMessages, CompactionKind, Conversation, Entry};
 use cairn_engine::event::{AttemptRef, Budget, ContextCompacted, Event, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::{Message, Usage};
+use cairn_engine::message::{Message, Role, Usage};
 use cairn_engine::session::{MAIN, Originals, Session};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -195,7 +195,12 @@ impl Naive {
         let said = conversation(session);
         let length = said.incremental.len();
         let window = said.window.map_or(length, |window| window as usize);
-        let before = said.incremental.iter().rev().skip(window);
+        let mut shown = length.saturating_sub(window);
+        // Results without their calls are not shown either.
+        while shown > 0 && shown < length && said.incremental[shown].message.role == Role::Tool {
+            shown += 1;
+        }
+        let before = said.incremental[..shown].iter();
         let before = before.filter(|entry| entry.compaction.is_none());
         let before = before.map(|entry| entry.message.said());
         replaced

@@ -187,7 +187,7 @@ fn long_talk() -> World {
             reply: Some(reply), ..
         } = &mut reply
         {
-            reply.window_tokens = 1_600;
+            reply.window_tokens = 1_640;
         }
         world.decide(reply);
     }
@@ -199,7 +199,7 @@ fn messages_that_are_too_many_for_one_question_are_summed_up_in_several() {
     let mut world = long_talk();
     let events = keep(&mut world, 0);
     assert_eq!(asked(&events).messages.through, 10);
-    assert_eq!(asked(&events).max_output_tokens, 200);
+    assert_eq!(asked(&events).max_output_tokens, 205);
     let events = sums_up(&mut world, "The first five.");
     assert_eq!(kinds(&events), ["ContextCompacted", "SummaryAsked"]);
     assert_eq!(asked(&events).messages.through, 12);

@@ -46,8 +46,12 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
         }
         let mut work = world.outstanding();
         work.retain(|work| !matches!(work, Work::Wake { .. }));
-        // Seeds that are said again and again must not leave out the same work for ever.
-        let chosen = round + if round < 500 { usize::from(chaos) } else { 0 };
+        // Seeds that are said again and again must not leave out the same work for ever, and neither must rounds that
+        // come with the same budget again.
+        let chosen = match round < 500 {
+            true => round + usize::from(chaos),
+            false => round.wrapping_mul(2_654_435_761) >> 16,
+        };
         match work.get(chosen % work.len().max(1)) {
             Some(Work::Plan { request: None, .. }) => world.planned(Ok(seed.draft())),
             Some(Work::Plan {
