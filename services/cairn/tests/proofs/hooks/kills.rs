@@ -154,7 +154,12 @@ impl Reference {
         for (key, times) in counts {
             let asked = before.get(key).copied().unwrap_or_default();
             match durable.contains(key) {
-                true => assert_eq!(*times, asked, "{fail}: {key} was answered and came again"),
+                // One that nobody had asked at the kill is asked by the next owner.
+                true => assert_eq!(
+                    *times,
+                    asked.max(1),
+                    "{fail}: {key} was answered and came again"
+                ),
                 // A question that left just before the kill may arrive after it.
                 false => assert!(
                     (asked + 1..=asked.max(1) + 1).contains(times),
