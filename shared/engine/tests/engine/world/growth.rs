@@ -19,7 +19,7 @@ pub(crate) fn timed(work: impl FnOnce()) -> Duration {
 pub(crate) fn check_growth<T>(prepare: impl Fn(u32) -> T, work: impl Fn(&T)) {
     let (small, large) = (prepare(2_000), prepare(8_000));
     let mut seen = Vec::new();
-    for _ in 0..6 {
+    for _ in 0..20 {
         let times = (timed(|| work(&small)), timed(|| work(&large)));
         if times.1 < times.0 * 8 {
             return;
