@@ -71,7 +71,7 @@ fn every_text_can_be_indexed_searched_and_cut() {
         assert!(index.remove("page"));
         assert_eq!(index.bytes(), 0);
         assert!(
-            start.elapsed() < Duration::from_secs(5),
+            start.elapsed() < Duration::from_secs(30),
             "{tag:?}: {:?}",
             start.elapsed()
         );
