@@ -116,7 +116,7 @@ pub struct Settings {
     pub agents: AgentSettings,
     /// Skills as folders of the workspace.
     pub skills: SkillSettings,
-    /// What models are told of their work.
+    /// What prompts tell models of their work.
     pub prompts: PromptSettings,
     /// The default model, and what holds for all models.
     pub model: ModelSettings,

@@ -65,7 +65,7 @@ pub struct Config {
     pub hook_executor: Option<Arc<dyn HookExecutor>>,
     /// How pages of knowledge are found.
     pub knowledge: KnowledgeConfig,
-    /// What models are told of their work, and how summaries are asked for. Clients list and render them.
+    /// What prompts tell models of their work, and how summaries are asked for. Clients list and render them.
     pub prompts: Arc<Prompts>,
     /// Layers of every system prompt after the executor's own: where the work happens.
     pub environment: String,

@@ -129,7 +129,7 @@ pub(super) fn read(loaded: &mut Loaded<Settings>, beside: Beside) -> Result<(), 
     let origin = loaded.origin("prompts.folder").clone();
     let settings = &mut loaded.config.prompts;
     let folder = beside.folder.join(&settings.folder);
-    // A variable is the operator's, whoever wrote the settings file.
+    // A variable of the environment is the operator's, and the settings file may be somebody else's.
     let is_of_process = matches!(origin, Origin::Variable(_) | Origin::Flag(_));
     let files = match beside.files {
         Some(files) if !is_of_process => files,

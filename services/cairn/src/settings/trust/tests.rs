@@ -384,7 +384,7 @@ fn a_link_among_the_prompts_of_a_found_file_is_not_followed() {
     let faults = found.source().check_whole(&Environment::default());
     let faults = faults.unwrap_err().message;
     assert!(faults.contains("planning.md: is a link"), "{faults}");
-    // Whoever names the file has put the link there.
+    // The person who names the file has put the link there.
     let global = Global {
         config: Some(found.path()),
         ..Global::default()

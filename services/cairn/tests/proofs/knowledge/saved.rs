@@ -1,5 +1,5 @@
 //! Kill -9 of `cairn serve` before and after the commits of a run whose model saves a page. Whether the page was stored
-//! before the kill or not, there is one page after it, which was written once, and the model is told of it.
+//! before the kill or not, there is one page after it, which was written once, and the model gets its id.
 
 use crate::support::commits::{Sweep, kill_around_each};
 use crate::support::place::Place;
@@ -217,7 +217,7 @@ impl Run {
     }
 }
 
-/// What the model is told of pages that it saved.
+/// The results of the calls that saved pages.
 fn answers(journal: &Journal) -> Vec<String> {
     let finished = journal.of_kind("call_finished").into_iter();
     let outputs = finished.filter_map(|event| event["output"].as_str());
