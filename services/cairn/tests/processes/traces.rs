@@ -27,15 +27,40 @@ fn journal(site: &Site, server: &str, session: &str) -> Journal {
     Journal::read(&site.run(&["export", session, "--server", server]).out)
 }
 
-/// The spans of the run, once its root is there and nothing is missing below it.
-fn trace_of(collector: &Collector, trace_id: &str, commits: usize) -> Vec<TraceSpan> {
+/// How many spans of each operation the journal speaks of, at least.
+///
+/// Each process sends its own spans: the root may be there before the calls of the tools.
+fn expected(journal: &Journal) -> [(&'static str, usize); 4] {
+    let replies = journal.of_kind("reply_received");
+    let calls = replies.iter().flat_map(|reply| outward_calls(reply));
+    [
+        ("commit", journal.of_kind("step_completed").len()),
+        ("invoke_agent", journal.of_kind("step_started").len()),
+        ("chat", replies.len()),
+        ("execute_tool", calls.count()),
+    ]
+}
+
+/// The names of the tools that a reply calls and a tools process runs.
+fn outward_calls(reply: &Value) -> impl Iterator<Item = &str> {
+    let calls = reply["calls"].as_array().expect("calls").iter();
+    let outward = calls.filter(|call| call["effect"] != "state");
+    outward.map(|call| call["call"]["name"].as_str().expect("a name"))
+}
+
+/// The spans of the run, once its root and all that the journal speaks of are there.
+fn trace_of(collector: &Collector, trace_id: &str, journal: &Journal) -> Vec<TraceSpan> {
     let mine = |spans: &[TraceSpan]| -> Vec<TraceSpan> {
         let mine = spans.iter().filter(|span| span.trace_id == trace_id);
         mine.cloned().collect()
     };
+    let expected = expected(journal);
+    let came = |(operation, count): &(&str, usize), spans: &[TraceSpan]| {
+        named(spans, operation).len() >= *count
+    };
     collector.wait_for(|spans| {
         let spans = mine(spans);
-        named(&spans, "commit").len() >= commits
+        expected.iter().all(|expected| came(expected, &spans))
             && named(&spans, "invoke_workflow").len() == 1
             && orphans(&spans).is_empty()
     });
@@ -82,7 +107,7 @@ fn one_trace_holds_what_five_processes_did_for_a_run() {
     let tree: Value = serde_json::from_str(&tree.out).expect("a tree");
     let trace_id = tree["trace"]["trace_id"].as_str().expect("a trace");
     let steps = journal.of_kind("step_completed").len();
-    let spans = trace_of(&collector, trace_id, steps);
+    let spans = trace_of(&collector, trace_id, &journal);
 
     let root = named(&spans, "invoke_workflow")[0];
     assert_eq!((&*root.parent_span_id, &root.error), ("", &None));
@@ -153,13 +178,7 @@ fn check_work(spans: &[TraceSpan], root: &TraceSpan, journal: &Journal, session:
             assert_eq!(chat.kind, "client");
             assert!(chat.start_ns >= span.start_ns && chat.end_ns <= span.end_ns);
         }
-        let calls = mine
-            .iter()
-            .flat_map(|reply| reply["calls"].as_array().unwrap());
-        let called = calls.filter(|call| call["effect"] != "state");
-        let called: BTreeSet<_> = called
-            .map(|call| call["call"]["name"].as_str().unwrap())
-            .collect();
+        let called: BTreeSet<_> = mine.iter().flat_map(|reply| outward_calls(reply)).collect();
         let tools = children(spans, span, "execute_tool");
         let traced: BTreeSet<_> = tools
             .iter()
