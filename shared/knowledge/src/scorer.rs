@@ -1,14 +1,16 @@
 //! How the terms that a query and an entry share become a score.
 
 /// Repetitions of a term count less the lower this is.
-const K1: f64 = 1.2;
+///
+/// Higher than the usual 1.2: a term of a title counts as three, and would be near the most that it can count at once.
+const K1: f64 = 5.0;
 /// How much a long entry's terms count less than a short one's, from 0 to 1.
 const B: f64 = 0.75;
 
 /// How hits are scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scorer {
-    /// Okapi BM25, divided by the most that an entry could have for the query. Rare terms count more.
+    /// Okapi BM25, between 0 and 1: an average entry that has each term of the query once has 0.5. Rare terms count more.
     #[default]
     Bm25,
     /// Dice's coefficient of the two sets of terms. Every term counts the same.
@@ -41,7 +43,8 @@ pub(crate) struct Scoring {
     scorer: Scorer,
     average: f64,
     rarity: Vec<f64>,
-    most: f64,
+    /// The sum of an entry of average length that has each term of the query once.
+    once: f64,
 }
 
 impl Scoring {
@@ -53,7 +56,7 @@ impl Scoring {
         Self {
             scorer,
             average: length as f64 / entries.max(1) as f64,
-            most: rarity.iter().sum::<f64>() * (K1 + 1.0),
+            once: rarity.iter().sum(),
             rarity,
         }
     }
@@ -72,11 +75,10 @@ impl Scoring {
 
     /// The score for a sum, above 0 and at most 1.
     pub(crate) fn score(&self, sum: f64, entry: &Scored) -> f64 {
-        let most = match self.scorer {
-            Scorer::Bm25 => self.most,
-            Scorer::Dice => (self.rarity.len() + entry.distinct) as f64,
-        };
-        (sum / most).min(1.0)
+        match self.scorer {
+            Scorer::Bm25 => sum / (sum + self.once),
+            Scorer::Dice => sum / (self.rarity.len() + entry.distinct) as f64,
+        }
     }
 }
 

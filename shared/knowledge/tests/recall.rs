@@ -27,8 +27,8 @@ const HITS: usize = 5;
 const SIZES: [usize; 3] = [60, 560, 5060];
 
 /// The least recall of the default scorer at each size, in English and in Chinese. A little below the least that was
-/// measured: 1.000 and 1.000, 0.767 and 0.967, 0.667 and 0.833.
-const FLOORS: [[f64; 2]; SIZES.len()] = [[0.95, 0.95], [0.75, 0.95], [0.65, 0.8]];
+/// measured: 1.000 and 1.000, 0.833 and 0.967, 0.700 and 0.833.
+const FLOORS: [[f64; 2]; SIZES.len()] = [[0.95, 0.95], [0.8, 0.95], [0.68, 0.8]];
 
 /// Whether a search finds the page of a question, and how long it takes.
 fn ask(index: &Index, question: &Question, scorer: Scorer) -> (bool, Duration) {
