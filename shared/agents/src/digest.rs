@@ -135,6 +135,7 @@ fn own(fields: &CairnFields) -> Object {
     own.list("capabilities", &fields.capabilities);
     own.object("budgets", budgets);
     own.object("compaction", compaction);
+    own.some("window", fields.window);
     own
 }
 
@@ -188,6 +189,7 @@ mod tests {
             "cairn: {budgets: {calls: 5}}",
             "cairn: {compaction: {at: 0.5}}",
             "cairn: {compaction: {when-full: compact}}",
+            "cairn: {window: 20}",
         ];
         let digests: BTreeSet<String> = fields.map(|it| of(&format!("---\n{it}\n---\n"))).into();
         assert_eq!(digests.len(), fields.len());

@@ -7,7 +7,7 @@ use cairn_engine::command::WhenFull;
 
 const OWN: Vocabulary = Vocabulary {
     whose: "cairn",
-    known: &["budgets", "capabilities", "compaction"],
+    known: &["budgets", "capabilities", "compaction", "window"],
     shown: &[],
     idle: &[],
 };
@@ -42,6 +42,8 @@ pub struct CairnFields {
     pub budgets: AgentBudgets,
     /// When its conversations become shorter.
     pub compaction: AgentCompaction,
+    /// How many of the newest messages before a turn its requests have; none for all.
+    pub window: Option<u32>,
 }
 
 /// How much a run of an agent may use; none for what the run's settings say.
@@ -80,6 +82,7 @@ pub(crate) fn own(file: &mut Fields) -> CairnFields {
         capabilities,
         budgets: budgets(&mut fields),
         compaction: compaction(&mut fields),
+        window: fields.small(&["window"], 1..=1_000_000),
     };
     file.found.add(fields.finish(&OWN));
     own

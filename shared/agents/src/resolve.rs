@@ -154,6 +154,7 @@ impl<'a> Sources<'a> {
         let main = self.main();
         let model = main.and_then(|agent| agent.model.iter().find(|model| has_model(model)));
         let compaction = main.map(|agent| agent.cairn.compaction).unwrap_or_default();
+        let window = main.and_then(|agent| agent.cairn.window);
         AgentDefinition {
             name: name.to_owned(),
             prompt: main.map(|agent| agent.prompt.clone()).unwrap_or_default(),
@@ -170,6 +171,7 @@ impl<'a> Sources<'a> {
                 keep_turns: compaction.keep_turns,
                 when_full: compaction.when_full,
             },
+            window,
             skills: self.skills(workspace),
             instructions: workspace
                 .map(|workspace| workspace.instructions.clone())

@@ -33,6 +33,8 @@ pub struct AgentDefinition {
     pub temperature_milli: Option<u32>,
     /// When its conversations become shorter.
     pub compaction: AgentCompaction,
+    /// How many of the newest messages before a turn its requests have, in a context without a window; none for all.
+    pub window: Option<u32>,
     /// The skills that it may read. Its prompt lists those with a description.
     pub skills: Vec<SkillOffer>,
     /// The instructions of its folder, which the first message of a conversation has; empty for none.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Changes with every change of [`Session`]: another version is not read, and the journal is folded
 /// from its start instead.
-const VERSION: u8 = 22;
+const VERSION: u8 = 23;
 
 impl Session {
     /// This state as bytes: the texts of layers by their numbers, and the rest.

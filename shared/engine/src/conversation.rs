@@ -227,8 +227,10 @@ pub struct Conversation {
     pub incremental: Vec<Entry>,
     /// What was said behind the mark, by the attempt under way and to it.
     pub behind: Vec<Entry>,
-    /// How many of the newest messages before the mark a request has; none for all.
+    /// How many of the newest messages before the mark a request has; none for what its agent says.
     pub window: Option<u32>,
+    /// The same, as its agent says; none for all.
+    pub agent_window: Option<u32>,
     /// The last message, with the notes that the model keeps for itself; empty for none.
     pub scratch: String,
     /// The number that the newest message got; 0 before the first.
@@ -273,10 +275,24 @@ impl Conversation {
         self.behind.push(entry);
     }
 
+    /// The window that counts: its own, or that of its agent.
+    pub fn effective_window(&self) -> Option<u32> {
+        self.window.or(self.agent_window)
+    }
+
+    /// Takes the window of an agent.
+    pub(crate) fn use_agent_window(&mut self, window: Option<u32>) {
+        let before = self.effective_window();
+        self.agent_window = window;
+        if self.effective_window() != before {
+            self.measured = None;
+        }
+    }
+
     /// The incremental messages before the mark that are in the window.
     pub fn in_window(&self) -> &[Entry] {
         let length = self.incremental.len();
-        let most = self.window.map_or(length, |most| most as usize);
+        let most = self.effective_window().map_or(length, |most| most as usize);
         &self.incremental[length.saturating_sub(most)..]
     }
 
@@ -348,7 +364,7 @@ impl Conversation {
     /// What the messages of a request tell of a layer, the oldest first.
     fn reminded(&self, kind: LayerKind) -> impl DoubleEndedIterator<Item = &Reminded> {
         let shown = self
-            .window
+            .effective_window()
             .map(|_| self.sent_in_window().iter().chain(&self.behind));
         self.reminders.of(kind, shown)
     }

@@ -154,6 +154,39 @@ async fn a_message_before_the_window_is_found_and_one_in_it_is_not() {
     }
 }
 
+/// Without a window of the context, that of its agent counts.
+#[tokio::test(start_paused = true)]
+async fn a_message_before_the_window_of_an_agent_is_found() {
+    let world = World::new().await;
+    put(&world, "---\nname: brief\ncairn: {window: 2}\n---\nP").await;
+    let session = session(&world).await;
+    let create = pb::CreateContextRequest {
+        session: session.clone(),
+        request_id: world.request_id(),
+        context: Some(wire::CreateContext {
+            name: "side".to_owned(),
+            agent: "brief".to_owned(),
+            ..wire::CreateContext::default()
+        }),
+    };
+    let mut contexts = world.contexts.clone();
+    let created = world.until(contexts.create_context(create)).await;
+    created.expect("it is created");
+    extend(&world, &session, "side", talk()).await;
+    let list = pb::ListContextsRequest {
+        session: session.clone(),
+    };
+    let listed = world.until(contexts.list_contexts(list)).await;
+    let listed = listed.expect("a list").into_inner().contexts;
+    let side = listed.iter().find(|it| it.name == "side");
+    let side = side.expect("the context");
+    let two = Some(wire::Window { messages: 2 });
+    assert_eq!((side.window, side.agent_window), (None, two));
+    let mut attempt = begin(&world, &session, "side", None).await;
+    let found = retrieve(&world, &mut attempt, 0, r#"{"query": "harbour"}"#).await;
+    assert!(found.starts_with("[message 1, user] (score "), "{found}");
+}
+
 /// A turn with an earlier message and two pages.
 async fn with_pages(world: &World) -> Attempt {
     let tags = ["harbour", "town"];

@@ -188,6 +188,7 @@ fn all_that_cairn_has() {
                 keep_turns: Some(2),
                 when_full: Some(WhenFull::Refuse),
             },
+            window: Some(40),
         },
         ..AgentFile::named("web-researcher")
     };

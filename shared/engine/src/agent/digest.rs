@@ -60,6 +60,7 @@ impl AgentDefinition {
         agent.object("limits", limits(self));
         agent.some("temperature_milli", self.temperature_milli);
         agent.object("compaction", compaction(self));
+        agent.some("window", self.window);
         if !self.skills.is_empty() {
             let skills: Vec<Value> = self.skills.iter().map(skill).collect();
             agent.put("skills", skills);
@@ -110,7 +111,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Changes of which each gives another definition.
-    const CHANGES: [fn(&mut AgentDefinition); 25] = [
+    const CHANGES: [fn(&mut AgentDefinition); 26] = [
         |_| {},
         |it| it.name.push('b'),
         |it| it.prompt.push('x'),
@@ -130,6 +131,7 @@ mod tests {
         |it| it.compaction.keep_turns = Some(1),
         |it| it.compaction.when_full = Some(WhenFull::Compact),
         |it| it.compaction.when_full = Some(WhenFull::Refuse),
+        |it| it.window = Some(1),
         |it| it.skills.push(offer("x", "", "")),
         |it| it.skills.push(offer("", "x", "")),
         |it| it.skills.push(offer("", "", "x")),

@@ -90,11 +90,12 @@ impl Apply for ContextCreated {
         let Some(Command::CreateContext(create)) = received.map(|it| &it.command) else {
             return Err(IllegalTransition::missing("the command of a new context"));
         };
-        let context = Context {
-            agent: self.agent.clone(),
-            ..Context::new(create)
-        };
         session.check_agent(self.agent.as_ref())?;
+        let mut context = Context::new(create);
+        context.set_agent(
+            self.agent.clone(),
+            session.agent_window(self.agent.as_ref()),
+        );
         let name = self.context.clone();
         match session.contexts.insert(name, Box::new(context)) {
             None => Ok(()),

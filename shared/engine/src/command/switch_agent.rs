@@ -38,8 +38,9 @@ impl Handle for SwitchAgent {
 impl Apply for AgentSwitched {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         session.check_agent(self.agent.as_ref())?;
+        let window = session.agent_window(self.agent.as_ref());
         let context = session.context_mut(&self.context)?;
-        context.switch_agent(self.agent.clone());
+        context.switch_agent(self.agent.clone(), window);
         Ok(())
     }
 }

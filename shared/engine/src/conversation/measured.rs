@@ -77,7 +77,7 @@ impl Conversation {
             Side::Behind => (self.behind.last(), true),
             // The messages behind the mark follow what is added here, and a window moves on by it.
             Side::Before => {
-                let is_last = self.window.is_none() && self.behind.iter().all(is_newer);
+                let is_last = self.effective_window().is_none() && self.behind.iter().all(is_newer);
                 (self.incremental.last(), is_last)
             }
         };
@@ -113,7 +113,7 @@ impl Conversation {
         };
         let mut cut = self.behind.iter().skip(kept);
         // A window counts from the mark.
-        if self.window.is_some() || cut.any(|entry| entry.number <= measured.through) {
+        if self.effective_window().is_some() || cut.any(|entry| entry.number <= measured.through) {
             self.measured = None;
         }
     }

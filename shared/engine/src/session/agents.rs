@@ -203,6 +203,11 @@ impl Session {
         self.agent_of(attempt)?.definition.compaction.when_full
     }
 
+    /// How much of a context the requests of an agent have; none for all.
+    pub(crate) fn agent_window(&self, used: Option<&AgentUse>) -> Option<u32> {
+        self.agent(used?)?.definition.window
+    }
+
     /// What is used here has a definition.
     ///
     /// # Errors

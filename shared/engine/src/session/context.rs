@@ -154,12 +154,19 @@ impl Context {
 
     /// It has another agent from its next turn on. A model that was not told of an earlier switch knows the
     /// agent before that one.
-    pub(crate) fn switch_agent(&mut self, agent: Option<AgentUse>) {
+    pub(crate) fn switch_agent(&mut self, agent: Option<AgentUse>, window: Option<u32>) {
         let is_other = name_of(agent.as_ref()) != name_of(self.agent.as_ref());
-        let from = std::mem::replace(&mut self.agent, agent);
+        let from = self.agent.clone();
+        self.set_agent(agent, window);
         if is_other && self.switched.is_none() {
             self.switched = Some(Switched { from });
         }
+    }
+
+    /// It has this agent, whose definition has this window.
+    pub(crate) fn set_agent(&mut self, agent: Option<AgentUse>, window: Option<u32>) {
+        self.agent = agent;
+        self.conversation.use_agent_window(window);
     }
 
     /// The turn that was to tell of a switch failed, so its model knows the agent before that one.

@@ -174,7 +174,7 @@ impl Session {
     /// The requests of an attempt may lack messages of its conversation: it has a window, or was compacted.
     pub fn may_lack_messages(&self, attempt: AttemptRef) -> bool {
         let said = self.conversation_of(attempt);
-        said.is_some_and(|said| said.window.is_some() || !said.compressed.is_empty())
+        said.is_some_and(|said| said.effective_window().is_some() || !said.compressed.is_empty())
     }
 
     /// The list of the attempt's agent, or the options of its turn, have the tool by its whole name.

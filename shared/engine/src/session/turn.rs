@@ -98,9 +98,10 @@ impl Turn {
         session
             .queued_turns
             .retain(|it| it.number != started.queued);
+        let window = session.agent_window(agent);
         let mut context = session.contexts.get_mut(&started.context);
         if let Some(context) = &mut context {
-            context.agent = agent.cloned();
+            context.set_agent(agent.cloned(), window);
         }
         // The model that writes a summary is told nothing.
         let context = context.filter(|_| !matches!(purpose, Purpose::Compact(_)));

@@ -4,12 +4,12 @@ mod judged;
 mod switched;
 mod told;
 
-use crate::turns::{refusal, submit, turn};
+use crate::turns::{refusal, sent, submit, turn};
 use crate::world::{World, chain, fold, look, model_step, send, tool_call, tool_step, with_goal};
 use cairn_engine::agent::{AgentCompaction, AgentDefinition, AgentLimits};
 use cairn_engine::command::{
-    ApplyProposal, Command, CreateContext, DestroyContext, RevisePlan, StartRun, SubmitTurn,
-    SwitchAgent, TurnOptions, WhenBusy, WhenFull,
+    ApplyProposal, ChangeContext, Command, ContextOp, CreateContext, DestroyContext, RevisePlan,
+    StartRun, SubmitTurn, SwitchAgent, TurnOptions, WhenBusy, WhenFull,
 };
 use cairn_engine::decide::{AgentFault, Input, agents_needed};
 use cairn_engine::event::{AgentDefined, AgentUse, Budget, Event, EventKind, PlanApplied};
@@ -510,6 +510,74 @@ fn a_request_goes_before_an_agent() {
         ("of the request", 5)
     );
     assert_eq!(world.session.when_full(world.attempt(1)), WhenFull::Compact);
+    check(&world);
+}
+
+/// An agent of whose context a request has only the last two messages before it.
+fn brief() -> AgentDefinition {
+    AgentDefinition {
+        window: Some(2),
+        ..AgentDefinition::named("brief")
+    }
+}
+
+#[test]
+fn the_window_of_an_agent_counts_in_a_context_without_one() {
+    let mut world = World::new();
+    know(&mut world, brief());
+    for (text, answer) in [("one", "first"), ("two", "second")] {
+        submit(&mut world, text);
+        world.reply(1, answer, &[]);
+    }
+    let seen = |world: &World| {
+        let main = world.session.context(MAIN).unwrap();
+        main.conversation.in_window().len()
+    };
+    assert_eq!(seen(&world), 4);
+    switch(&mut world, "brief");
+    assert_eq!(seen(&world), 2);
+    submit(&mut world, "three");
+    let now = sent(&world);
+    assert_eq!(now[..2], ["two", "second"], "{now:?}");
+    assert!(world.session.may_lack_messages(world.attempt(1)));
+    world.reply(1, "third", &[]);
+    for (own, number) in [(Some(3), 3), (None, 2)] {
+        world.command(Command::from(ChangeContext {
+            context: String::new(),
+            ops: vec![ContextOp::SetWindow(own)],
+            ..ChangeContext::default()
+        }));
+        assert_eq!(seen(&world), number);
+    }
+    switch(&mut world, "default");
+    assert_eq!(seen(&world), 6);
+    check(&world);
+}
+
+/// The newest definition counts, from the next turn on.
+#[test]
+fn another_window_of_an_agent_counts_for_the_next_turn() {
+    let mut world = World::new();
+    know(&mut world, brief());
+    create(&mut world, "side", "brief");
+    let of_side = |world: &World| {
+        let side = world.session.context("side").unwrap();
+        side.conversation.effective_window()
+    };
+    assert_eq!(of_side(&world), Some(2));
+    know(
+        &mut world,
+        AgentDefinition {
+            window: None,
+            ..brief()
+        },
+    );
+    assert_eq!(of_side(&world), Some(2));
+    world.command(Command::from(SubmitTurn {
+        context: "side".to_owned(),
+        ..turn("hello")
+    }));
+    assert_eq!(of_side(&world), None);
     check(&world);
 }
 

@@ -9,7 +9,7 @@ use cairn_engine::session::Session;
 use serde_json::json;
 use std::fmt::Write as _;
 
-const GOLDEN: &str = include_str!("checkpoint-22.hex");
+const GOLDEN: &str = include_str!("checkpoint-23.hex");
 
 /// A run with something of all that a state has: steps that have ended, run and wait, and a call in
 /// doubt.

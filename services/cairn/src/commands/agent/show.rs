@@ -117,6 +117,8 @@ fn fields(agent: &AgentDefinition) -> Vec<(&'static str, String)> {
     let of_limits = agent.limits.as_ref().map(limits).unwrap_or_default();
     let of_compaction = agent.compaction.as_ref().map(compaction);
     let of_compaction = of_compaction.unwrap_or_default();
+    let of_window = agent.window.as_ref();
+    let of_window = of_window.map(|window| counted(window.messages, "message"));
     vec![
         ("title", agent.title.clone().unwrap_or_default()),
         ("description", agent.description.clone()),
@@ -137,6 +139,7 @@ fn fields(agent: &AgentDefinition) -> Vec<(&'static str, String)> {
         ("hooks", agent.hooks.join(", ")),
         ("capabilities", agent.capabilities.join(", ")),
         ("compaction", of_compaction),
+        ("window", of_window.unwrap_or_default()),
         ("metadata", metadata.join(", ")),
     ]
 }

@@ -35,7 +35,8 @@ pub(in crate::commands) fn table(contexts: &[ContextSummary]) -> Vec<String> {
         Column::Left("AGENT"),
     ]);
     for context in contexts {
-        let window = context.window.map(|window| window.messages.to_string());
+        let window = context.window.or(context.agent_window);
+        let window = window.map(|window| window.messages.to_string());
         table.row([
             if context.is_active { "*" } else { "" },
             &context.name,

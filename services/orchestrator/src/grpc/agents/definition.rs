@@ -4,7 +4,7 @@ use cairn_agents::agent::{AgentFile, Effort, Mode};
 use cairn_agents::{AgentBudgets, AgentCompaction, Tools};
 use cairn_engine::agent::AgentDefinition;
 use cairn_proto::api as pb;
-use cairn_proto::event::WhenFull;
+use cairn_proto::event::{WhenFull, Window};
 use cairn_proto::time::duration;
 
 /// Every field, in the form of the contract.
@@ -35,6 +35,7 @@ pub(super) fn message(file: AgentFile) -> pb::AgentDefinition {
         metadata: file.metadata,
         capabilities: file.cairn.capabilities,
         compaction: Some(compaction(file.cairn.compaction)),
+        window: file.cairn.window.map(|messages| Window { messages }),
     }
 }
 
@@ -126,7 +127,7 @@ mod tests {
             permission: {g__y: ask}\nmax-turns: 40\nmax-tool-turns: 8\ntemperature: 0.25\neffort: xhigh\n\
             mode: primary\nhidden: true\ndisable: true\nskills: [s]\nagents: [b]\nmcp-servers: [g]\nhooks: [h]\n\
             metadata: {k: v}\ncairn:\n  capabilities: [c]\n  budgets: {tokens: 5, cost: 1.5, time: 20m, calls: 6}\n  \
-            compaction: {at: 0.6, keep-turns: 2, when-full: refuse}\n---\nPrompt.\n";
+            compaction: {at: 0.6, keep-turns: 2, when-full: refuse}\n  window: 20\n---\nPrompt.\n";
         let file = parse("a.md", text).unwrap().value;
         let json = json::fields("cairn.api.v1.AgentDefinition", &message(file));
         let expected = serde_json::json!({
@@ -157,6 +158,7 @@ mod tests {
             "metadata": {"k": "v"},
             "capabilities": ["c"],
             "compaction": {"at": 0.6, "keep_turns": 2, "when_full": "refuse"},
+            "window": {"messages": 20},
         });
         assert_eq!(serde_json::Value::from(json), expected);
     }

@@ -90,21 +90,21 @@ pub(super) async fn list(
         version: context.version,
         is_active: *name == session.active_context,
         system_prompt: context.prompt.clone(),
-        window: window_of(context),
+        window: window(context.conversation.window),
         messages: count(context.len()),
         bytes: context.bytes,
         turns: context.turns,
         when_full: wire::WhenFull::from(context.when_full).into(),
         agent: context.agent.clone().map(Into::into),
+        agent_window: window(context.conversation.agent_window),
     });
     Ok(Response::new(pb::ListContextsResponse {
         contexts: contexts.collect(),
     }))
 }
 
-fn window_of(context: &Context) -> Option<wire::Window> {
-    let window = context.conversation.window;
-    window.map(|messages| wire::Window { messages })
+fn window(messages: Option<u32>) -> Option<wire::Window> {
+    messages.map(|messages| wire::Window { messages })
 }
 
 pub(super) fn message(

@@ -41,6 +41,7 @@ pub(super) fn reviewer() -> AgentDefinition {
             keep_turns: Some(2),
             when_full: Some(WhenFull::Refuse),
         },
+        window: Some(20),
         skills: vec![SkillOffer {
             name: "release".into(),
             description: "Cuts a release.".into(),

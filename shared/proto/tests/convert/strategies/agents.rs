@@ -64,11 +64,16 @@ fn definition() -> impl Strategy<Value = AgentDefinition> {
         vec(text(), 0..3),
         vec(text(), 0..3),
     );
-    let numbers = (limits(), option::of(number()), compaction());
+    let numbers = (
+        limits(),
+        option::of(number()),
+        compaction(),
+        option::of(number()),
+    );
     (texts, tools, numbers, vec(skill(), 0..3)).prop_map(|(texts, tools, numbers, skills)| {
         let (name, prompt, model, instructions) = texts;
         let (tools, denied, asked, capabilities, hooks) = tools;
-        let (limits, temperature_milli, compaction) = numbers;
+        let (limits, temperature_milli, compaction, window) = numbers;
         AgentDefinition {
             name,
             prompt,
@@ -79,6 +84,7 @@ fn definition() -> impl Strategy<Value = AgentDefinition> {
             limits,
             temperature_milli,
             compaction,
+            window,
             skills,
             instructions,
             capabilities,
