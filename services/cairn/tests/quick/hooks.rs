@@ -210,7 +210,7 @@ fn a_command_hears_hooks_about_the_end_of_its_run() {
     site.write("plan.json", plan);
     let done = site.run(&["run", "--plan", "plan.json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert_eq!(site.read("ends").as_deref(), Some("ended\n"));
+    assert_eq!(site.read("ends").as_deref(), Some("ended\n"), "{done:?}");
 
     site.write("line", "Hello\n");
     let line = File::open(site.path().join("line")).expect("a line");
