@@ -20,6 +20,7 @@ pub(crate) mod drain;
 pub(crate) mod executor_stream;
 pub(crate) mod handover;
 pub(crate) mod hooks;
+mod killed;
 pub(crate) mod knowledge;
 pub(crate) mod lists;
 pub(crate) mod load;

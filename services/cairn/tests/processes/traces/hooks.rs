@@ -31,6 +31,14 @@ fn numbers(count: usize) -> Vec<String> {
     (0..count).map(|number| number.to_string()).collect()
 }
 
+/// Each point is in the span `count` times, and its attribute counts from 0.
+fn check_numbers(span: &TraceSpan, count: usize, points: &[(&str, &str)]) {
+    let all = numbers(count);
+    for (point, attribute) in points {
+        assert_eq!(values(span, point, attribute), all, "{point}");
+    }
+}
+
 /// The only root of a trace, with everything below it.
 fn only_root(spans: &[TraceSpan]) -> &TraceSpan {
     let roots = named(spans, "invoke_workflow");
@@ -52,16 +60,14 @@ fn every_step_of_a_long_plan_is_in_the_trace_with_its_index() {
     assert_eq!(done.code, Some(0), "{done:?}");
     let spans = collector.spans();
     let root = only_root(&spans);
-    let all = numbers(STEPS);
-    for (point, attribute) in [
+    let points = [
         ("OnStepStart", "cairn.step.index"),
         ("OnTurnStart", "cairn.step.index"),
         ("OnTurnStart", "cairn.turn.index"),
         ("OnTurnEnd", "cairn.turn.index"),
         ("OnPlanStepComplete", "cairn.step.index"),
-    ] {
-        assert_eq!(values(root, point, attribute), all, "{point}");
-    }
+    ];
+    check_numbers(root, STEPS, &points);
     let ends = values(root, "OnPlanStepComplete", "cairn.step.status");
     assert!(ends.iter().all(|status| status == "completed"), "{ends:?}");
     assert_eq!(values(root, "OnPlanProposed", "cairn.plan.index"), ["0"]);
@@ -90,14 +96,12 @@ fn every_step_of_a_long_run_that_was_killed_is_in_its_trace() {
     let spans = collector.spans();
     let roots = named(&spans, "invoke_workflow");
     assert_eq!(roots.len(), 1, "{roots:?}");
-    let all = numbers(LONG);
-    for (point, attribute) in [
+    let points = [
         ("OnStepStart", "cairn.step.index"),
         ("OnTurnEnd", "cairn.turn.index"),
         ("OnPlanStepComplete", "cairn.step.index"),
-    ] {
-        assert_eq!(values(roots[0], point, attribute), all, "{point}");
-    }
+    ];
+    check_numbers(roots[0], LONG, &points);
     let plans = values(roots[0], "OnPlanProposed", "cairn.plan.index");
     assert!(plans.is_empty(), "no time of a plan is in the state");
 }

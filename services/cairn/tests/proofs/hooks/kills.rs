@@ -2,25 +2,22 @@
 //! questions by their keys: an answer that was committed is not asked for again, and every other question comes again
 //! with the same key. In a file and over Redis.
 
+use super::super::killed::KilledRun;
 use super::hosts::{Counts, Host};
 use crate::support::commits::{Sweep, kill_around_each};
 use crate::support::place::Place;
-use crate::support::{CAIRN, chain, connect};
+use crate::support::served::SESSION;
+use crate::support::{CAIRN, chain};
 use cairn_engine::event::AttemptRef;
 use cairn_engine::hooks::{Gate, Point};
 use cairn_proto::event as wire;
-use cairn_proto::event::event::Kind;
 use cairn_proto::event::settlement::{Outcome, Retry};
-use cairn_proto::orchestrator as pb;
 use cairn_testkit::{PATIENCE, Site, TestStore, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
-use tonic::Status;
 
-const SESSION: &str = "s";
-const SIGKILL: i32 = 9;
 /// Kills at the same time: calls in doubt wait until they can no longer be running.
 const AT_ONCE: usize = 4;
 /// Questions that may be on their way at a kill: of each of two hooks about both calls of a reply.
@@ -48,9 +45,8 @@ pub(super) struct Kills {
 
 /// A run with its hooks.
 struct World {
-    place: Place,
+    run: KilledRun,
     host: Host,
-    has_ended: bool,
 }
 
 /// What a run comes to that no kill disturbs.
@@ -89,16 +85,11 @@ impl Reference {
     async fn prepare(store: TestStore) -> (Self, usize) {
         let store = Arc::new(store);
         let mut world = World::over(&store, "undisturbed").await;
-        let count = world.place.site.path().join("commits");
-        world.serve(&format!("count:{}", count.display()));
-        let ended = world.go_on().await;
-        ended.unwrap_or_else(|status| panic!("no kill disturbs it: {status:?}"));
-        let commits = world.place.site.read("commits");
-        let commits = commits.expect("commits are counted").lines().count();
+        let commits = world.run.undisturbed().await;
         let counts = world.counts();
         assert!(counts.values().all(|times| *times == 1), "{counts:?}");
         let keys: BTreeSet<String> = counts.into_keys().collect();
-        let answered = answered(&world.place.journal(SESSION).0);
+        let answered = answered(&world.run.place.journal(SESSION).0);
         assert_eq!(answered, keys, "each answer is of a question");
         (Self { store, keys }, commits)
     }
@@ -107,29 +98,22 @@ impl Reference {
     async fn kill_once(&self, side: &str, commit: usize) -> Option<usize> {
         let fail = format!("{side}:{commit}");
         let mut world = World::over(&self.store, &format!("{side}-{commit}")).await;
-        world.serve(&fail);
-        while world.place.is_served() && !world.has_ended {
-            // The server dies during this, or has just served the run to its end.
-            let _ = world.go_on().await;
-            world.place.pause().await;
-        }
-        if world.place.is_served() {
+        if !world.run.serve_until_killed(&fail).await {
             return None;
         }
-        assert_eq!(world.place.wait_for_signal(), Some(SIGKILL), "{fail}");
-        world.place.site.wait_for_programs();
+        world.run.place.site.wait_for_programs();
         let before = world.counts();
         let left = world.left();
-        world.serve("");
+        world.run.serve("");
         let began = Instant::now();
-        while !world.has_ended {
+        while !world.run.has_ended {
             // Over Redis, calls may wait for the end of the lease of the one that was killed.
-            if let Err(status) = world.go_on().await {
+            if let Err(status) = world.run.watch().await {
                 assert!(began.elapsed() < PATIENCE, "{fail}: {status:?}");
-                world.place.pause().await;
+                world.run.place.pause().await;
             }
         }
-        let events = world.place.journal(SESSION).0;
+        let events = world.run.place.journal(SESSION).0;
         let durable = match (left, takeovers(&events)) {
             (Some(left), _) => left,
             // No other owner continued the run: it had not begun, or all of it was durable.
@@ -191,84 +175,18 @@ impl World {
         );
         place.site.append("cairn.toml", &settings);
         place.site.write("played.jsonl", PLAYED);
+        // A call in doubt is made again.
+        let settlement = Some(Outcome::Retry(Retry {}));
         Self {
-            place,
+            run: KilledRun::new(place, run(), settlement),
             host,
-            has_ended: false,
         }
-    }
-
-    /// Serves the site. `fail` says at which commit the server kills itself; it is empty for none.
-    fn serve(&mut self, fail: &str) {
-        let fails = [("CAIRN_FAIL_COMMIT", fail)];
-        let variables: &[(&str, &str)] = match fail.is_empty() {
-            true => &[],
-            false => &fails,
-        };
-        assert!(self.place.keep_serving_with(variables), "{fail}");
-    }
-
-    /// Starts the run, or finds it started, and watches until it ends or the server is gone. A call in doubt is made
-    /// again.
-    async fn go_on(&mut self) -> Result<(), Status> {
-        let mut client = connect(self.place.address());
-        let request = pb::CreateSessionRequest {
-            session: SESSION.to_owned(),
-            request_id: "create".to_owned(),
-            ..pb::CreateSessionRequest::default()
-        };
-        client.create_session(request).await?;
-        let request = pb::StartRunRequest {
-            session: SESSION.to_owned(),
-            request_id: "run".to_owned(),
-            run: Some(run()),
-            ..pb::StartRunRequest::default()
-        };
-        client.start_run(request).await?;
-        let request = pb::WatchSessionRequest {
-            session: SESSION.to_owned(),
-            ..pb::WatchSessionRequest::default()
-        };
-        let mut events = client.watch_session(request).await?.into_inner();
-        while let Some(message) = events.message().await? {
-            match message.event.and_then(|event| event.kind) {
-                Some(Kind::RunWaiting(_)) => self.settle().await?,
-                Some(Kind::RunCompleted(_)) => {
-                    self.has_ended = true;
-                    return Ok(());
-                }
-                Some(Kind::RunFailed(failed)) => panic!("{failed:?}"),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    async fn settle(&self) -> Result<(), Status> {
-        let mut client = connect(self.place.address());
-        let request = pb::ListPendingRequest {
-            session: SESSION.to_owned(),
-            ..pb::ListPendingRequest::default()
-        };
-        let pending = client.list_pending(request).await?.into_inner().pending;
-        for pending in pending {
-            let request = pb::DecideRequest {
-                session: SESSION.to_owned(),
-                request_id: format!("decide-{}", pending.id),
-                pending_id: pending.id,
-                settlement: Some(wire::Settlement {
-                    outcome: Some(Outcome::Retry(Retry {})),
-                }),
-            };
-            client.decide(request).await?;
-        }
-        Ok(())
     }
 
     /// How often each question was asked.
     fn counts(&self) -> Counts {
         let mut counts = self.host.questions.asked(HOST);
-        let asked = self.place.site.read("asked").unwrap_or_default();
+        let asked = self.run.place.site.read("asked").unwrap_or_default();
         for key in asked.lines() {
             *counts.entry(key.to_owned()).or_default() += 1;
         }
@@ -278,12 +196,12 @@ impl World {
     /// The keys of all questions whose answers a killed server left in a file. None elsewhere: only another server can
     /// read them, and that continues the run.
     fn left(&self) -> Option<BTreeSet<String>> {
-        if !self.place.is_file() {
+        if !self.run.place.is_file() {
             return None;
         }
-        Some(match self.place.sessions().is_empty() {
+        Some(match self.run.place.sessions().is_empty() {
             true => BTreeSet::new(),
-            false => answered(&self.place.journal(SESSION).0),
+            false => answered(&self.run.place.journal(SESSION).0),
         })
     }
 }

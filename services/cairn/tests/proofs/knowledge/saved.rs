@@ -1,21 +1,18 @@
 //! Kill -9 of `cairn serve` before and after the commits of a run whose model saves a page. Whether the page was stored
 //! before the kill or not, there is one page after it, which was written once, and the model gets its id.
 
+use super::super::killed::KilledRun;
 use crate::support::commits::{Sweep, kill_around_each};
 use crate::support::place::Place;
 use crate::support::served::{SESSION, add_model, done, turn};
-use crate::support::{chain, connect, link, model_step};
+use crate::support::{chain, link, model_step};
 use cairn_proto::api as pb;
 use cairn_proto::api::knowledge_service_client::KnowledgeServiceClient;
-use cairn_proto::event::event::Kind;
-use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, WatchSessionRequest};
 use cairn_testkit::model_server::{Answer, reply};
 use cairn_testkit::{Journal, ModelServer, TestStore};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tonic::Status;
 
-const SIGKILL: i32 = 9;
 /// Kills at the same time.
 const AT_ONCE: usize = 4;
 /// A busy machine may make one commit of two.
@@ -36,12 +33,6 @@ pub(super) struct Kills {
 struct World {
     store: Arc<TestStore>,
     model: ModelServer,
-}
-
-/// A run.
-struct Run {
-    place: Place,
-    has_ended: bool,
 }
 
 /// Kills at each point of the sweep, and panics with what is wrong.
@@ -84,25 +75,17 @@ fn plays(body: &Value) -> Answer {
 }
 
 impl World {
-    fn run(&self, name: &str) -> Run {
+    fn run(&self, name: &str) -> KilledRun {
         let place = Place::beside_others(&self.store, name);
         add_model(&place.site, &self.model);
-        Run {
-            place,
-            has_ended: false,
-        }
+        KilledRun::new(place, chain(vec![model_step("Save")]), None)
     }
 
     /// Runs without a kill, and counts the commits.
     async fn undisturbed(&self) -> usize {
         let mut run = self.run("undisturbed");
-        let count = run.place.site.path().join("commits");
-        run.serve(&format!("count:{}", count.display()));
-        let ended = run.go_on().await;
-        ended.unwrap_or_else(|status| panic!("no kill disturbs it: {status:?}"));
-        let commits = run.place.site.read("commits");
-        let commits = commits.expect("commits are counted").lines().count();
-        run.check("undisturbed").await;
+        let commits = run.undisturbed().await;
+        check(&run.place, "undisturbed").await;
         commits
     }
 
@@ -111,110 +94,56 @@ impl World {
     async fn kill_once(&self, side: &str, commit: usize) -> Option<bool> {
         let fail = format!("{side}:{commit}");
         let mut run = self.run(&format!("{side}-{commit}"));
-        run.serve(&fail);
-        while run.place.is_served() && !run.has_ended {
-            // The server dies during this, or has just served the run to its end.
-            let _ = run.go_on().await;
-            run.place.pause().await;
-        }
-        if run.place.is_served() {
+        if !run.serve_until_killed(&fail).await {
             return None;
         }
-        assert_eq!(run.place.wait_for_signal(), Some(SIGKILL), "{fail}");
-        let is_made_again = run.has_page_without_answer();
+        let is_made_again = has_page_without_answer(&run.place);
         run.serve("");
         while !run.has_ended {
-            let went = run.go_on().await;
+            let went = run.watch().await;
             went.unwrap_or_else(|status| panic!("{fail}: {status:?}"));
         }
-        run.check(&fail).await;
+        check(&run.place, &fail).await;
         Some(is_made_again)
     }
 }
 
-impl Run {
-    /// `fail` says at which commit the server kills itself; it is empty for none.
-    fn serve(&mut self, fail: &str) {
-        let fails = [("CAIRN_FAIL_COMMIT", fail)];
-        let variables: &[(&str, &str)] = match fail.is_empty() {
-            true => &[],
-            false => &fails,
-        };
-        assert!(self.place.keep_serving_with(variables), "{fail}");
+/// A server that was killed left the page in the file, and no answer of the call.
+fn has_page_without_answer(place: &Place) -> bool {
+    if !place.is_file() || place.sessions().is_empty() {
+        return false;
     }
+    let listed = place.with_code(0, &["knowledge", "list", "--json"]);
+    let has_page = !listed.out.trim().is_empty();
+    has_page && answers(&place.journal(SESSION)).is_empty()
+}
 
-    /// Starts the run, or finds it started, and watches until it ends or the server is gone.
-    async fn go_on(&mut self) -> Result<(), Status> {
-        let mut client = connect(self.place.address());
-        let request = CreateSessionRequest {
-            session: SESSION.to_owned(),
-            request_id: "create".to_owned(),
-            ..CreateSessionRequest::default()
-        };
-        client.create_session(request).await?;
-        let request = StartRunRequest {
-            session: SESSION.to_owned(),
-            request_id: "run".to_owned(),
-            run: Some(chain(vec![model_step("Save")])),
-            ..StartRunRequest::default()
-        };
-        client.start_run(request).await?;
-        let request = WatchSessionRequest {
-            session: SESSION.to_owned(),
-            ..WatchSessionRequest::default()
-        };
-        let mut events = client.watch_session(request).await?.into_inner();
-        while let Some(message) = events.message().await? {
-            match message.event.and_then(|event| event.kind) {
-                Some(Kind::RunCompleted(_)) => {
-                    self.has_ended = true;
-                    return Ok(());
-                }
-                Some(Kind::RunFailed(failed)) => panic!("the run fails: {failed:?}"),
-                Some(Kind::RunWaiting(waiting)) => panic!("the run waits: {waiting:?}"),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// A server that was killed left the page in the file, and no answer of the call.
-    fn has_page_without_answer(&self) -> bool {
-        if !self.place.is_file() || self.place.sessions().is_empty() {
-            return false;
-        }
-        let listed = self.place.with_code(0, &["knowledge", "list", "--json"]);
-        let has_page = !listed.out.trim().is_empty();
-        has_page && answers(&self.place.journal(SESSION)).is_empty()
-    }
-
-    /// Panics unless there is one page, which was written once, and the one answer names it.
-    async fn check(&self, fail: &str) {
-        let mut knowledge = KnowledgeServiceClient::new(link(self.place.address()));
-        let listed = knowledge.list_pages(pb::ListPagesRequest::default()).await;
-        let listed = listed.expect("a list").into_inner().pages;
-        let [page] = &listed[..] else {
-            panic!("{fail}: not one page, but {}: {listed:?}", listed.len());
-        };
-        let request = pb::GetPageRequest {
-            id: page.id.clone(),
-        };
-        let got = knowledge.get_page(request).await.expect("a page");
-        let page = got.into_inner().page.expect("a page");
-        assert!(page.id.starts_with("call-"), "{fail}: {page:?}");
-        assert_eq!(page.version, 1, "{fail}: it was written again");
-        let is_whole = page.title == TITLE && page.text == TEXT && page.tags == TAGS;
-        assert!(is_whole, "{fail}: {page:?}");
-        let journal = self.place.journal(SESSION);
-        journal.check();
-        let expected = format!("Saved as page {}.", page.id);
-        assert_eq!(
-            answers(&journal),
-            [expected],
-            "{fail}: what the model is told"
-        );
-        assert_eq!(journal.of_kind("run_completed").len(), 1, "{fail}");
-    }
+/// Panics unless there is one page, which was written once, and the one answer names it.
+async fn check(place: &Place, fail: &str) {
+    let mut knowledge = KnowledgeServiceClient::new(link(place.address()));
+    let listed = knowledge.list_pages(pb::ListPagesRequest::default()).await;
+    let listed = listed.expect("a list").into_inner().pages;
+    let [page] = &listed[..] else {
+        panic!("{fail}: not one page, but {}: {listed:?}", listed.len());
+    };
+    let request = pb::GetPageRequest {
+        id: page.id.clone(),
+    };
+    let got = knowledge.get_page(request).await.expect("a page");
+    let page = got.into_inner().page.expect("a page");
+    assert!(page.id.starts_with("call-"), "{fail}: {page:?}");
+    assert_eq!(page.version, 1, "{fail}: it was written again");
+    let is_whole = page.title == TITLE && page.text == TEXT && page.tags == TAGS;
+    assert!(is_whole, "{fail}: {page:?}");
+    let journal = place.journal(SESSION);
+    journal.check();
+    let expected = format!("Saved as page {}.", page.id);
+    assert_eq!(
+        answers(&journal),
+        [expected],
+        "{fail}: what the model is told"
+    );
+    assert_eq!(journal.of_kind("run_completed").len(), 1, "{fail}");
 }
 
 /// The results of the calls that saved pages.
