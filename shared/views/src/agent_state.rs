@@ -35,7 +35,7 @@
 //! holds the attempts under way, so it is empty between two steps. Messages that gave way in a compaction are not in
 //! it; the message in their place is. `sent` is there only for a call of the last reply whose arguments hooks changed:
 //! `arguments` are those that the model wrote. The scratchpad holds the notes of all steps of the plan in force, in the
-//! order of the journal.
+//! order of the journal. Of a turn, and of a session without a run, it has the notes of the conversation.
 
 use crate::title;
 use cairn_engine::event::Budget;
@@ -57,7 +57,7 @@ pub fn of_session(session: &Session) -> Value {
             "phase": "Idle",
             "steps": [],
             "current_step_chat_history": [],
-            "scratchpad": "",
+            "scratchpad": notes_of(session, ""),
             "pending": [],
             "usage": null,
             "answer": null,
@@ -74,7 +74,12 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
         pending(session)
     };
     let pending: Vec<String> = open.iter().map(|open| open.id().to_string()).collect();
-    let notes = in_journal_order(steps().map(|(_, step)| step));
+    let notes = in_journal_order(steps().map(|(_, step)| step)).join("\n");
+    // A turn that keeps its messages leaves its notes to the context.
+    let notes = match &run.turn {
+        Some(turn) if notes.is_empty() => notes_of(session, &turn.context),
+        _ => notes,
+    };
     let spent = &run.spent;
     let usage = spent.usage;
     json!({
@@ -86,7 +91,7 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
         "phase": phase(run),
         "steps": steps().map(|(number, step)| step_value(run, number, step)).collect::<Vec<_>>(),
         "current_step_chat_history": chat_history(session, run),
-        "scratchpad": notes.join("\n"),
+        "scratchpad": notes,
         "pending": pending,
         "usage": {
             "input_tokens": usage.input_tokens,
@@ -100,6 +105,12 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
         },
         "answer": (run.status == RunStatus::Completed).then_some(&run.end.answer),
     })
+}
+
+/// What the model of a context has noted; an empty name is the active context.
+fn notes_of(session: &Session, context: &str) -> String {
+    let context = session.context(context);
+    context.map(|it| it.notes.clone()).unwrap_or_default()
 }
 
 /// Null for any number.

@@ -206,7 +206,7 @@ pub(super) fn workers(client: &Client<'_>) -> Option<String> {
     let config = client.context().config();
     if let Some(server) = &config.client.server {
         return Some(format!(
-            "the services at {server} do the work, with their own model and workspace"
+            "the services at {server} do the work, with their own model, pace and workspace"
         ));
     }
     if client.attached().is_remote() {

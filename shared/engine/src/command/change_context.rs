@@ -136,6 +136,7 @@ impl ChangeContext {
             return Err(Rejection::refused(Refusal::Limit, full(name, bytes)));
         }
         let mut length = context.conversation.incremental.len();
+        self.check_removed(name, length)?;
         for op in &self.ops {
             check_op(op, name, &mut length)?;
         }
@@ -144,6 +145,23 @@ impl ChangeContext {
 }
 
 impl ChangeContext {
+    /// All that is asked for is that several messages from one index on are removed, and there are not so many.
+    fn check_removed(&self, name: &str, length: usize) -> Result<(), Rejection> {
+        let [first @ ContextOp::Remove { index }, others @ ..] = &self.ops[..] else {
+            return Ok(());
+        };
+        let left = length.saturating_sub(*index as usize);
+        let is_too_many = left > 0 && self.ops.len() > left;
+        if !is_too_many || others.iter().any(|op| op != first) {
+            return Ok(());
+        }
+        let count = self.ops.len();
+        let message = format!(
+            "context '{name}' has fewer than {count} messages from index {index} on: allowed are {left}"
+        );
+        Err(Rejection::refused(Refusal::BadIndex, message))
+    }
+
     /// Bytes of the message that is replaced, if that is all that changes.
     fn replaced(&self, context: &Context) -> u64 {
         let replaced = match &self.ops[..] {
@@ -172,7 +190,11 @@ fn check_op(op: &ContextOp, name: &str, length: &mut usize) -> Result<(), Reject
     let within = |index: u32, end: usize| match (index as usize) < end {
         true => Ok(()),
         false => {
-            let message = format!("index {index} is beyond context '{name}': allowed is less than {end}");
+            let allowed = match end {
+                0 => "it has no such messages".to_owned(),
+                end => format!("allowed is less than {end}"),
+            };
+            let message = format!("index {index} is beyond context '{name}': {allowed}");
             Err(Rejection::refused(Refusal::BadIndex, message))
         }
     };

@@ -3,6 +3,7 @@
 use crate::world::{
     World, after, chain, complete, graph, model_step, step_context, tool_call, tool_step,
 };
+use cairn_engine::command::{LimitOverrides, OnFailure};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::session::{PlanState, in_journal_order};
 use serde_json::json;
@@ -92,6 +93,30 @@ the goal
 Title: c
 Description: Do c.";
     assert_eq!(context(&world, 3), expected);
+}
+
+#[test]
+fn a_step_that_failed_before_is_marked() {
+    let mut world = World::new();
+    let plan = graph(vec![
+        model_step("a"),
+        model_step("b"),
+        after(model_step("c"), &["2"]),
+    ]);
+    let limits = LimitOverrides {
+        on_failure: Some(OnFailure::GoOn),
+        ..LimitOverrides::default()
+    };
+    world.start_with(plan, limits);
+    world.fail(1, Failure::new(FailureKind::Llm, "Refused", "no"));
+    world.complete(2, "b is done");
+    let of_c = context(&world, 3);
+    let overview = "## Plan overview\n1. a FAILED\n2. b done\n3. c >> current\n";
+    assert!(of_c.contains(overview), "{of_c}");
+    assert!(
+        of_c.contains("## Summaries of finished steps\n- Step 2: b is done"),
+        "{of_c}"
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ use cairn_engine::decide::Input;
 use cairn_engine::event::Budget;
 use cairn_engine::event::{self, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::Message;
 use cairn_engine::session::{PerBudget, Session};
 use cairn_views::agent_state::{of_run, of_session};
 use serde_json::{Value, json};
@@ -249,6 +250,27 @@ fn the_history_is_gone_when_the_step_changes_and_the_notes_stay() {
     let value = of_session(&world.session);
     assert_eq!(value["current_step_chat_history"], json!([]));
     assert_eq!(value["scratchpad"], "a note");
+}
+
+/// Each turn of a conversation is sent them, until the model writes others.
+#[test]
+fn the_notes_of_a_conversation_stay_when_a_turn_has_ended() {
+    let mut world = World::new();
+    let submit = |text: &str| {
+        Command::from(command::SubmitTurn {
+            message: Some(Message::user(text)),
+            ..command::SubmitTurn::default()
+        })
+    };
+    let noted = |world: &World| of_session(&world.session)["scratchpad"].clone();
+    world.command(submit("note it"));
+    let notes = crate::world::tool_call("scratchpad", &json!({"text": "a note"}));
+    world.reply(1, "", &[notes]);
+    assert_eq!(noted(&world), "a note");
+    world.reply(1, "Noted.", &[]);
+    assert_eq!(noted(&world), "a note");
+    world.command(submit("again"));
+    assert_eq!(noted(&world), "a note");
 }
 
 #[test]
