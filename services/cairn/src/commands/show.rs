@@ -176,6 +176,10 @@ fn session_lines(session: &pb::Session, is_held: bool, style: Style) -> Vec<Stri
     lines.push(format!("created  {created}, changed {updated}"));
     let runs = counted(session.runs, "run");
     lines.push(format!("journal  {} events, {runs}", session.last_seq));
+    if session.runs > 1 {
+        let used = usage_text(session.usage.as_ref());
+        lines.push(format!("used     {used}, by all runs"));
+    }
     if let Some(full) = nearly_full(session.journal_permille) {
         lines.push(style.asks(&format!("full     {full}")));
     }

@@ -184,7 +184,9 @@ pub fn step_lines(step: &pb::PlannedStep, style: Style) -> Vec<String> {
         _ => (" ".to_owned(), String::new()),
     };
     let took = match step.ended_unix_ms.saturating_sub(step.started_unix_ms) {
-        ms @ 1.. if step.ended_unix_ms > 0 => format!("  {}", style.dim(&span(ms.unsigned_abs()))),
+        ms @ 1.. if step.started_unix_ms > 0 => {
+            format!("  {}", style.dim(&span(ms.unsigned_abs())))
+        }
         _ => String::new(),
     };
     let mut lines = vec![format!("  {mark} {:>2} {name}{took}", step.number)];
@@ -276,6 +278,21 @@ mod tests {
         for (name, shown) in [("reviewer", "reviewer"), ("", "default")] {
             let expected = format!("agent {shown}, {since}");
             assert_eq!(agent_line(&run(name, true)), Some(expected));
+        }
+    }
+
+    #[test]
+    fn only_a_step_that_began_took_time() {
+        let step = |started_unix_ms, ended_unix_ms| pb::PlannedStep {
+            number: 3,
+            started_unix_ms,
+            ended_unix_ms,
+            ..pb::PlannedStep::default()
+        };
+        let line = |step| step_lines(&step, Style::new(false)).remove(0);
+        assert!(line(step(1_000, 3_500)).ends_with("  2.5 s"));
+        for none in [step(0, 3_500), step(1_000, 0), step(0, 0)] {
+            assert!(!line(none.clone()).ends_with(" s"), "{none:?}");
         }
     }
 

@@ -226,6 +226,7 @@ fn number(number: f64) -> String {
 mod tests {
     use super::*;
     use cairn_proto::api::{AgentMode, AgentWarning, AllTools, Cost, ToolPatterns};
+    use cairn_proto::event::Window;
     use cairn_proto::time::{duration, timestamp};
 
     const NOW: i64 = 1_800_000_000_000;
@@ -276,6 +277,7 @@ mod tests {
                 keep_turns: Some(2),
                 when_full: WhenFull::Refuse.into(),
             }),
+            window: Some(Window { messages: 40 }),
         }
     }
 

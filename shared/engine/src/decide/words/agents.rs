@@ -120,8 +120,8 @@ pub(in crate::decide) fn switched(
         line(old),
         line(new)
     );
-    let can = changing(now, grants);
-    match (changing(was, grants).len(), can.len()) {
+    let (could, can) = (changing(was, grants), changing(now, grants));
+    match (could.len(), can.len()) {
         (_, 0) => text.push_str("\nYou are in read-only mode."),
         (0, all) if all == CHANGING.len() => text.push_str(
             "\nYou are no longer in read-only mode. You are permitted to make file changes, run shell \
@@ -131,7 +131,13 @@ pub(in crate::decide) fn switched(
             "\nYou are no longer in read-only mode. You are permitted to make changes with: {}.",
             can.join(", ")
         )),
-        _ => {}
+        _ => {
+            let more = can.iter().filter(|tool| !could.contains(tool));
+            let more: Vec<_> = more.copied().collect();
+            if !more.is_empty() {
+                text.push_str(&format!("\nYou can now also call: {}.", more.join(", ")));
+            }
+        }
     }
     if !can.is_empty() && can.len() < CHANGING.len() {
         let cannot: Vec<_> = CHANGING
@@ -245,6 +251,8 @@ mod tests {
             "{told}"
         );
         let told = switched("writer", Some(&writer), None, Grants::none());
-        assert!(!told.contains("read-only"), "{told}");
+        let expected = "<system-reminder>\nYour operational mode has changed from writer to default.\nYou can now \
+                        also call: shell_exec.\n</system-reminder>";
+        assert_eq!(told, expected);
     }
 }
