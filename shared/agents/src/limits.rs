@@ -161,7 +161,7 @@ mod tests {
     fn limits_are_read() {
         let text = "cairn:\n  capabilities: [web_search, file_ops]\n  budgets:\n    tokens: 200000\n    \
             cost: 2.5\n    time: 15m\n    calls: 40\n  compaction:\n    at: 0.6\n    keep-turns: 2\n    \
-            whenFull: refuse\n";
+            whenFull: refuse\n  window: 20\n";
         let (own, faults) = read(text);
         assert_eq!(faults, Vec::<String>::new());
         let expected = CairnFields {
@@ -177,6 +177,7 @@ mod tests {
                 keep_turns: Some(2),
                 when_full: Some(WhenFull::Refuse),
             },
+            window: Some(20),
         };
         assert_eq!(own, expected);
         assert_eq!(read("cairn:\n").0, CairnFields::default());
@@ -210,6 +211,10 @@ mod tests {
             (
                 "cairn: {budgets: {tokns: 5}}",
                 "line 1: cairn.budgets.tokns is no field of cairn.budgets, did you mean tokens?",
+            ),
+            (
+                "cairn: {window: 0}",
+                "line 1: cairn.window is 0 (allowed: a whole number from 1 to 1000000)",
             ),
             (
                 "cairn: {colour: red}",
