@@ -38,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".cairn.memory.v1.TranscriptPage")
         .bytes(".cairn.orchestrator.v1.ArchivedEvent")
         .bytes(".cairn.orchestrator.v1.ImportSessionRequest")
+        .bytes(".cairn.orchestrator.v1.GetResultResponse")
         .bytes(".cairn.memory.v1.CommitRequest")
         .bytes(".cairn.memory.v1.StoredEvent")
         .bytes(".cairn.memory.v1.AppendCommandRequest")

@@ -16,6 +16,7 @@ mod pages;
 mod plan_diff;
 mod pool;
 mod present;
+mod results;
 mod revisions;
 mod sessions;
 mod start_run;
@@ -391,6 +392,15 @@ impl OrchestratorService for Orchestrator {
         request: Request<pb::GetExecutionLogRequest>,
     ) -> Answer<pb::GetExecutionLogResponse> {
         log::page(&self.requests, request).await
+    }
+
+    type GetResultStream = results::Parts;
+
+    async fn get_result(
+        &self,
+        request: Request<pb::GetResultRequest>,
+    ) -> Answer<Self::GetResultStream> {
+        results::parts(&self.requests, request).await
     }
 
     async fn get_state(

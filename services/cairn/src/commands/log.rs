@@ -1,5 +1,7 @@
 //! `cairn log`: every model text, every tool call and every decision of a person in a session.
 
+mod whole;
+
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
@@ -7,12 +9,14 @@ use crate::error::CliError;
 use crate::ui::event_json::{principal, result_handle};
 use crate::ui::out;
 use crate::ui::style::Style;
-use crate::ui::text::block;
+use crate::ui::text::{block, command, quoted};
 use crate::ui::time::{clock, span, utc};
 use cairn_proto::orchestrator::{GetExecutionLogRequest, LogEntry};
 use cairn_rpc::text::escape;
 use cairn_views::figures::rest_of_result;
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Lines of a text that are shown without `--full`.
@@ -25,35 +29,59 @@ A line with ! is a decision of a person, with who decided. A line with < is what
 conversation, or the arguments of a call.
 
 Of a result that was too long for the model only its beginning is shown, also with --full and --json.
+--full names the command that shows all of it. --result prints the text as the tool gave it; on a terminal,
+control characters are written out. What a hook withheld from the model is not printed.
 
 With --json one entry a line: seq, at, run, step, tool (empty for texts), input, output, is_error,
 duration_ms, decision (empty for texts and calls), principal, whole (null, or the handle and the size of
-a long result).
+a long result). With --json and --result one object: session, whole, text.
 
 Examples:
   cairn log
   cairn log --full
   cairn log --after 40
+  cairn log s-7f3k --result result-3-9f86 > result.txt
   cairn log --json | jq 'select(.is_error)'")]
 pub struct Args {
     /// The session: its id or a unique beginning of it [default: the latest]
     #[arg(value_name = "SESSION")]
     session: Option<String>,
     /// Only what came after this event
-    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "SEQ",
+        default_value_t = 0,
+        conflicts_with = "result"
+    )]
     after: u64,
     /// Show long texts whole, and of long results all that is in the log: their beginning
-    #[arg(long)]
+    #[arg(long, conflicts_with = "result")]
     full: bool,
+    /// Print the whole text of this long result in place of the log
+    #[arg(long, value_name = "HANDLE", value_parser = NonEmptyStringValueParser::new())]
+    result: Option<String>,
+    /// Write the result to this file, which only you may read; an existing file is replaced once all of
+    /// the text is there [default or -: standard output]
+    #[arg(long, short, value_name = "FILE", requires = "result")]
+    output: Option<PathBuf>,
 }
 
-/// Writes the execution log.
+/// Writes the execution log, or a long result.
 ///
 /// # Errors
-/// No such session.
+/// No such session or result, or the file cannot be written.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let client = Client::attach(context, Access::Read).await?;
     let session = client.resolve(args.session.as_deref()).await?;
+    if let Some(handle) = args.result {
+        whole::show(&client, session, handle, args.output.as_deref()).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let style = Style::new(context.color);
+    let read = |handle: &str| {
+        let handle = quoted(handle);
+        command(context, &format!("log {session} --result {handle}"))
+    };
     let mut after_seq = args.after;
     loop {
         let request = GetExecutionLogRequest {
@@ -67,7 +95,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             if context.json {
                 out::json(&entry_json(entry))?;
             } else {
-                out::line(&entry_text(entry, args.full, Style::new(context.color)))?;
+                out::line(&entry_text(entry, args.full, style, &read))?;
             }
         }
         after_seq = page.next_after_seq;
@@ -94,7 +122,8 @@ fn entry_json(entry: &LogEntry) -> Value {
     })
 }
 
-fn entry_text(entry: &LogEntry, full: bool, style: Style) -> String {
+/// An entry as text. `read` gives the command that shows all of a long result.
+fn entry_text(entry: &LogEntry, full: bool, style: Style, read: &dyn Fn(&str) -> String) -> String {
     let place = format!("{} {:>5}", clock(entry.at_unix_ms), entry.seq);
     let who = match (entry.principal.as_ref(), entry.tool.as_str()) {
         (Some(by), _) => style.strong(&escape(&by.subject)),
@@ -122,9 +151,11 @@ fn entry_text(entry: &LogEntry, full: bool, style: Style) -> String {
     push_lines(&mut text, output, &entry.output, full);
     if let Some(whole) = &entry.whole {
         let rest = rest_of_result(whole.bytes, &escape(&whole.handle));
-        text.push_str(&format!(
-            "\n    {output} {rest}; only its beginning is shown"
-        ));
+        let more = match full {
+            true => format!("show all of it with: {}", read(&whole.handle)),
+            false => "only its beginning is shown".to_owned(),
+        };
+        text.push_str(&format!("\n    {output} {rest}; {more}"));
     }
     text
 }
@@ -161,10 +192,14 @@ mod tests {
         }
     }
 
+    fn read(handle: &str) -> String {
+        format!("cairn log s --result {handle}")
+    }
+
     #[test]
     fn long_outputs_are_cut_unless_asked_for() {
         let texts = [("brief", false), ("full", true)].map(|(name, full)| {
-            let text = entry_text(&entry(), full, Style::new(false));
+            let text = entry_text(&entry(), full, Style::new(false), &read);
             format!("--- {name}\n{text}\n")
         });
         insta::assert_snapshot!("log_entry", texts.concat());
@@ -181,10 +216,12 @@ mod tests {
             whole: Some(whole),
             ..entry()
         };
-        for full in [true, false] {
-            let text = entry_text(&entry, full, Style::new(false));
-            let end = "> … of 5.0 MiB, handle result-3; only its beginning is shown";
-            assert!(text.ends_with(end), "{text}");
+        let beginning = "only its beginning is shown";
+        let command = "show all of it with: cairn log s --result result-3";
+        for (full, more) in [(false, beginning), (true, command)] {
+            let text = entry_text(&entry, full, Style::new(false), &read);
+            let end = format!("> … of 5.0 MiB, handle result-3; {more}");
+            assert!(text.ends_with(&end), "{text}");
         }
         assert_eq!(entry_json(&entry)["whole"]["handle"], "result-3");
     }

@@ -98,6 +98,15 @@ impl Replacement {
         written.map_err(|error| not_written(&self.path, &error))
     }
 
+    /// Appends bytes as they are.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        let written = self.to.write_all(bytes);
+        written.map_err(|error| not_written(&self.path, &error))
+    }
+
     /// Puts the file into its place.
     ///
     /// # Errors

@@ -15,10 +15,29 @@ const NOBODY_LISTENS: u8 = 141;
 pub fn line(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     let written = writeln!(out, "{text}").and_then(|()| out.flush());
-    written.map_err(|error| match error.kind() {
+    written.map_err(|error| not_written(&error))
+}
+
+fn not_written(error: &io::Error) -> CliError {
+    match error.kind() {
         ErrorKind::BrokenPipe => CliError::new("").code(NOBODY_LISTENS),
         _ => CliError::new(format!("cannot write to standard output: {error}")),
-    })
+    }
+}
+
+/// Whether standard output is a terminal, for which texts of others have to be made harmless.
+pub fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Writes bytes as they are, for a program that reads them.
+///
+/// # Errors
+/// As [`line()`].
+pub fn bytes(bytes: &[u8]) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(bytes).and_then(|()| out.flush());
+    written.map_err(|error| not_written(&error))
 }
 
 /// Writes a text of others: as it is for a program that reads it, and harmless for a terminal. It ends
@@ -27,7 +46,7 @@ pub fn line(text: &str) -> Result<(), CliError> {
 /// # Errors
 /// As [`line()`].
 pub fn text(text: &str) -> Result<(), CliError> {
-    match io::stdout().is_terminal() {
+    match is_terminal() {
         true => line(&super::text::block(text)),
         false => line(text.strip_suffix('\n').unwrap_or(text)),
     }

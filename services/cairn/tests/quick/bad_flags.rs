@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 125] = [
+const CASES: [Case; 127] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--in", &[("run --in nowhere x", 1, "nowhere"), ("run --in= x", 2, "--in"), ("run --in plan.json x", 1, "plan.json"),
         ("chat s --in=", 2, "--in"), ("chat s --in nowhere", 1, "nowhere"),
@@ -113,6 +113,9 @@ const CASES: [Case; 125] = [
     ("sessions --sort", &[("sessions --sort size", 2, "--sort"), ("sessions --sort=", 2, "--sort")]),
     ("sessions --limit", &[("sessions --limit many", 2, "--limit"), ("sessions --limit=-1", 2, "--limit")]),
     ("log --after", &[("log --after many s", 2, "--after")]),
+    ("log --result", &[("log s --result=", 2, "--result"), ("log s --result result-9", 1, "result-9"),
+        ("log s --result <long>", 2, "--result"), ("log s --full --result result-1", 2, "--full")]),
+    ("log --output", &[("log s --output=", 2, "--output"), ("log s --output log.txt", 2, "--result")]),
     ("state --at", &[("state --at now s", 2, "--at"), ("state --at 99 s", 2, "--at")]),
     ("memory --session", &[("memory --session nobody list", 1, "nobody"), ("memory --session= list", 2, "session")]),
     ("memory set --meta", &[("memory --session s set k v --meta tone", 2, "--meta"), ("memory --session s set k v --meta =dry", 2, "--meta"),

@@ -159,6 +159,7 @@ fn check_baseline(method: &MethodDescriptor, answer: &Answer) {
         "DeleteSession",
         "DestroyContext",
         "GetBlob",
+        "GetResult",
         "PauseRun",
         "ReadSkillFile",
         "ReleaseQuarantine",

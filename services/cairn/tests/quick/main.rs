@@ -36,6 +36,7 @@ mod proxies;
 mod recount;
 mod reflection;
 mod repository;
+mod results;
 mod serve;
 mod servers;
 mod tokens;

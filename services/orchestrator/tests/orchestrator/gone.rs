@@ -67,6 +67,7 @@ async fn all_refusals(world: &World) -> Vec<(&'static str, Result<(), Status>)> 
         get_tree: GetTreeRequest {},
         get_report: GetReportRequest {},
         get_execution_log: GetExecutionLogRequest {},
+        get_result: GetResultRequest { handle: "result-1".to_owned() },
         get_state: GetStateRequest {},
     );
     found.extend(refused_changes_of_contexts(world).await);

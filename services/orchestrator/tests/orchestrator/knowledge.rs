@@ -411,7 +411,7 @@ async fn an_index_that_does_not_fit_by_itself_is_a_limit() {
 }
 
 /// Takes the namespace of a caller from its metadata.
-struct ByTenant;
+pub(crate) struct ByTenant;
 
 #[tonic::async_trait]
 impl Authenticate for ByTenant {
@@ -422,7 +422,8 @@ impl Authenticate for ByTenant {
     }
 }
 
-fn of<T>(tenant: &'static str, message: T) -> Request<T> {
+/// A request of that tenant; see [`ByTenant`].
+pub(crate) fn of<T>(tenant: &'static str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     let tenant = tenant.parse().expect("a value");
     request.metadata_mut().insert("tenant", tenant);

@@ -52,6 +52,7 @@ mod prompts;
 mod refusals;
 mod renames;
 mod requested;
+mod results;
 mod revisions;
 mod runs;
 mod slow_answers;

@@ -156,6 +156,7 @@ fn of_run(field: &FieldDescriptor) -> Rule {
         ("PlanStep", "capabilities") => text(64),
         // However often it was done again.
         ("PlanStep", "redo") => ANY,
+        ("GetResultRequest", "handle") => required(must_be(Text::Known, text(64))),
         ("ToolInvocation", "name") => required(KNOWN),
         ("ToolInvocation", "arguments_json") => JSON,
         ("LimitOverrides", "max_tool_turns") => number(1_000),

@@ -229,6 +229,10 @@ fn views(method: &str, session: String) -> Vec<Vec<u8>> {
             after_seq: 1,
             max_entries: 1,
         }),
+        "GetResult" => one(&pb::GetResultRequest {
+            session,
+            handle: "result-1".to_owned(),
+        }),
         "GetState" => one(&pb::GetStateRequest { session, at_seq: 1 }),
         _ => session_memory(method, session),
     }

@@ -1,7 +1,8 @@
 //! Calls, replies and approvals that hooks are asked about.
 
 use super::{answered, one_step, question, settle, world};
-use crate::answers::results;
+use crate::answers::{lines, results};
+use crate::results::{handle, whole};
 use crate::support::{HOOK, Kind, reply};
 use crate::turns::{rest, session, submit, turn};
 use cairn_engine::hooks::{Mutation, Payload, Point, Verdict};
@@ -209,4 +210,39 @@ async fn the_log_shows_what_a_hook_put_in_place_of_a_result() {
         .map(|it| (it.output.as_str(), it.is_error))
         .collect();
     assert_eq!(outputs, [("secret", false), (words, true)]);
+}
+
+/// Clients get no more of a long result than its model: nothing before the hook has answered, and then only what
+/// the hook left of it.
+#[tokio::test(start_paused = true)]
+async fn a_long_result_that_a_hook_changed_is_withheld_from_clients() {
+    let (world, mut questions) = world(&[Point::PostToolCall]).await;
+    let session = world.start(one_step()).await;
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "", &[("pure", "{}")]));
+    assert!(!world.until(attempt.settled()).await);
+    let secret = lines(20_000);
+    let (first, second) = secret.split_at(secret.len() / 2);
+    attempt.long_result(0, 0, &[first, second]);
+    let asked = question(&world, &mut questions).await;
+    let is_finished = |kind: &Kind| matches!(kind, Kind::CallFinished(_));
+    world.seen(&session, is_finished).await;
+    let name = handle(&world, &session).await;
+    let refused = || async {
+        let error = whole(&world.client, &session, &name).await;
+        error.expect_err("withheld").reason_name().to_owned()
+    };
+    assert_eq!(refused().await, "NO_SUCH_RESULT", "not yet");
+    asked.answer(Verdict::Mutate(Mutation::Output("clean".to_owned())));
+    let told = results(&world, &mut attempt).await;
+    assert!(told[0].output.starts_with("clean"), "{}", told[0].output);
+    assert_eq!(refused().await, "NO_SUCH_RESULT");
+    let request = pb::GetExecutionLogRequest {
+        session,
+        ..pb::GetExecutionLogRequest::default()
+    };
+    let log = world.client.clone().get_execution_log(request).await;
+    let log = log.expect("a log").into_inner().entries;
+    let last = log.last().expect("an entry");
+    assert_eq!((&last.output, &last.whole), (&told[0].output, &None));
 }

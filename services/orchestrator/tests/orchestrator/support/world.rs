@@ -144,6 +144,16 @@ impl World {
         (Client::new(link), running)
     }
 
+    /// The same, and it takes callers as the exposure says.
+    pub(crate) async fn another_exposed(
+        &self,
+        config: Config,
+        exposure: Exposure,
+    ) -> (Client, Running) {
+        let (link, running) = exposed(config, self.links.clone(), exposure).await;
+        (Client::new(link), running)
+    }
+
     /// The pages of another orchestrator beside the first, which takes callers as the exposure says.
     pub(crate) async fn another_knowledge(
         &self,
