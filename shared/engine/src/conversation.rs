@@ -227,9 +227,9 @@ pub struct Conversation {
     pub incremental: Vec<Entry>,
     /// What was said behind the mark, by the attempt under way and to it.
     pub behind: Vec<Entry>,
-    /// How many of the newest messages before the mark a request has; none for what its agent says.
+    /// How many of the newest messages before the mark a request has. None: the agent's window counts.
     pub window: Option<u32>,
-    /// The same, as its agent says; none for all.
+    /// The window of its agent; none for all messages.
     pub agent_window: Option<u32>,
     /// The last message, with the notes that the model keeps for itself; empty for none.
     pub scratch: String,

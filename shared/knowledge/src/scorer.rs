@@ -2,7 +2,7 @@
 
 /// Repetitions of a term count less the lower this is.
 ///
-/// Higher than the usual 1.2: a term of a title counts as three, and would be near the most that it can count at once.
+/// Higher than the usual 1.2: with that, one word in a title already has nearly the highest weight.
 const K1: f64 = 5.0;
 /// How much a long entry's terms count less than a short one's, from 0 to 1.
 const B: f64 = 0.75;

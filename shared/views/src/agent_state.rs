@@ -75,9 +75,9 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
     };
     let pending: Vec<String> = open.iter().map(|open| open.id().to_string()).collect();
     let notes = in_journal_order(steps().map(|(_, step)| step)).join("\n");
-    // A turn that keeps its messages leaves its notes to the context.
+    // A turn begins with the notes of its context, and leaves its own to it if its messages stay.
     let notes = match &run.turn {
-        Some(turn) if notes.is_empty() => notes_of(session, &turn.context),
+        Some(turn) if run.status.is_terminal() => notes_of(session, &turn.context),
         _ => notes,
     };
     let spent = &run.spent;

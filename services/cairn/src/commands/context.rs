@@ -107,7 +107,7 @@ enum Action {
         #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
         system: Option<String>,
         /// Send the model only this many of the latest messages, and those of the turn itself; or all
-        /// [default: all]
+        /// [default: as the agent says, or all]
         #[arg(long, value_name = "N", value_parser = window)]
         window: Option<WindowSize>,
         /// What happens when a request is too long for its model [default: compact]

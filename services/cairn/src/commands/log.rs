@@ -30,7 +30,7 @@ conversation, or the arguments of a call.
 
 Of a result that was too long for the model only its beginning is shown, also with --full and --json.
 --full names the command that shows all of it. --result prints the text as the tool gave it; on a terminal,
-control characters are written out. What a hook withheld from the model is not printed.
+control characters are shown as escapes. Results that a hook withheld from the model are refused.
 
 With --json one entry a line: seq, at, run, step, tool (empty for texts), input, output, is_error,
 duration_ms, decision (empty for texts and calls), principal, whole (null, or the handle and the size of
@@ -78,7 +78,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     let style = Style::new(context.color);
-    let read = |handle: &str| {
+    let command_for = |handle: &str| {
         let handle = quoted(handle);
         command(context, &format!("log {session} --result {handle}"))
     };
@@ -95,7 +95,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             if context.json {
                 out::json(&entry_json(entry))?;
             } else {
-                out::line(&entry_text(entry, args.full, style, &read))?;
+                out::line(&entry_text(entry, args.full, style, &command_for))?;
             }
         }
         after_seq = page.next_after_seq;
@@ -122,8 +122,13 @@ fn entry_json(entry: &LogEntry) -> Value {
     })
 }
 
-/// An entry as text. `read` gives the command that shows all of a long result.
-fn entry_text(entry: &LogEntry, full: bool, style: Style, read: &dyn Fn(&str) -> String) -> String {
+/// An entry as text. `command_for` gives the command that shows all of a long result.
+fn entry_text(
+    entry: &LogEntry,
+    full: bool,
+    style: Style,
+    command_for: &dyn Fn(&str) -> String,
+) -> String {
     let place = format!("{} {:>5}", clock(entry.at_unix_ms), entry.seq);
     let who = match (entry.principal.as_ref(), entry.tool.as_str()) {
         (Some(by), _) => style.strong(&escape(&by.subject)),
@@ -152,7 +157,7 @@ fn entry_text(entry: &LogEntry, full: bool, style: Style, read: &dyn Fn(&str) ->
     if let Some(whole) = &entry.whole {
         let rest = rest_of_result(whole.bytes, &escape(&whole.handle));
         let more = match full {
-            true => format!("show all of it with: {}", read(&whole.handle)),
+            true => format!("show all of it with: {}", command_for(&whole.handle)),
             false => "only its beginning is shown".to_owned(),
         };
         text.push_str(&format!("\n    {output} {rest}; {more}"));
@@ -192,14 +197,14 @@ mod tests {
         }
     }
 
-    fn read(handle: &str) -> String {
+    fn command_for(handle: &str) -> String {
         format!("cairn log s --result {handle}")
     }
 
     #[test]
     fn long_outputs_are_cut_unless_asked_for() {
         let texts = [("brief", false), ("full", true)].map(|(name, full)| {
-            let text = entry_text(&entry(), full, Style::new(false), &read);
+            let text = entry_text(&entry(), full, Style::new(false), &command_for);
             format!("--- {name}\n{text}\n")
         });
         insta::assert_snapshot!("log_entry", texts.concat());
@@ -219,7 +224,7 @@ mod tests {
         let beginning = "only its beginning is shown";
         let command = "show all of it with: cairn log s --result result-3";
         for (full, more) in [(false, beginning), (true, command)] {
-            let text = entry_text(&entry, full, Style::new(false), &read);
+            let text = entry_text(&entry, full, Style::new(false), &command_for);
             let end = format!("> … of 5.0 MiB, handle result-3; {more}");
             assert!(text.ends_with(&end), "{text}");
         }

@@ -109,7 +109,7 @@ fn lost(key: &SessionKey, error: RpcError) -> RpcError {
     error.meta("session", &key.id)
 }
 
-/// The error for a handle that no model can read with either.
+/// The error for an unknown or withheld handle.
 fn no_such_result(handles: &Handles, handle: &str) -> RpcError {
     let newest: Vec<&str> = handles.names().rev().take(MOST_NAMED).collect();
     let problem = match newest.is_empty() {

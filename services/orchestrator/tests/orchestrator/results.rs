@@ -2,7 +2,7 @@
 
 use crate::answers::{finished, lines, with_long_result};
 use crate::knowledge::{ByTenant, of};
-use crate::support::{Client, World, put_newer};
+use crate::support::{Client, Fault, World, put_newer};
 use cairn_memory::port::Limits;
 use cairn_orchestrator::Config;
 use cairn_proto::orchestrator as pb;
@@ -171,4 +171,14 @@ async fn a_session_of_a_newer_version_is_refused() {
     let error = whole(&world.client, "newer", "result-1").await;
     let error = error.expect_err("too new");
     assert_eq!(error.reason_name(), "NEWER_VERSION", "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_the_store_lost_is_named_as_damage() {
+    let world = World::new().await;
+    let (session, _attempt, _) = with_long_result(&world, &lines(20_000)).await;
+    world.faults.always("GetBlob", Some(Fault::Damage));
+    let error = whole(&world.client, &session, "result-1").await;
+    let error = error.expect_err("it is lost");
+    assert_eq!(error.kind(), ErrorKind::DataLoss, "{error}");
 }

@@ -302,6 +302,32 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_index_says_what_is_allowed() {
+        let remove = |index, count| vec![ContextOp::Remove { index }; count];
+        let mut sent = Sent::new();
+        let refused = |sent: &mut Sent, ops| {
+            let events = sent.send(change(ops));
+            let [EventKind::CommandRefused(refused)] = &events[..] else {
+                panic!("{events:?}");
+            };
+            assert_eq!(refused.reason, Refusal::BadIndex);
+            refused.message.clone()
+        };
+        let none = "index 0 is beyond context 'main': it has no such messages";
+        assert_eq!(refused(&mut sent, remove(0, 2)), none);
+        sent.send(change(vec![append("a"), append("b"), append("c")]));
+        let beyond = "index 3 is beyond context 'main': allowed is less than 3";
+        assert_eq!(refused(&mut sent, remove(3, 2)), beyond);
+        let too_many = "context 'main' has fewer than 3 messages from index 1 on: allowed are 2";
+        assert_eq!(refused(&mut sent, remove(1, 3)), too_many);
+        let mixed = [remove(1, 1), remove(2, 1)].concat();
+        let beyond = "index 2 is beyond context 'main': allowed is less than 2";
+        assert_eq!(refused(&mut sent, mixed), beyond);
+        sent.send(change(remove(1, 2)));
+        assert_eq!(texts(&sent), ["a"]);
+    }
+
+    #[test]
     fn a_window_is_set_and_taken_away() {
         let mut sent = Sent::new();
         sent.send(change(vec![append("a"), append("b"), append("c")]));

@@ -39,8 +39,13 @@ impl Apply for AgentSwitched {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         session.check_agent(self.agent.as_ref())?;
         let window = session.agent_window(self.agent.as_ref());
+        // The window moves between turns only: the next turn brings it otherwise.
+        let is_at_rest = session.active_turn_of(&self.context).is_none();
         let context = session.context_mut(&self.context)?;
-        context.switch_agent(self.agent.clone(), window);
+        context.switch_agent(self.agent.clone());
+        if is_at_rest {
+            context.conversation.use_agent_window(window);
+        }
         Ok(())
     }
 }

@@ -297,6 +297,24 @@ mod tests {
     }
 
     #[test]
+    fn a_window_of_the_agent_counts_like_its_own() {
+        let mut it = during_turn();
+        it.use_agent_window(Some(2));
+        assert_eq!(it.measured, None);
+        let mut it = during_turn();
+        it.window = Some(2);
+        it.use_agent_window(Some(1));
+        assert!(it.measured.is_some(), "its own goes before");
+        let mut it = during_turn();
+        it.agent_window = Some(2);
+        it.move_mark(4).expect("the last message");
+        assert_eq!(it.measured, None);
+        let mut at_rest = after_turn();
+        at_rest.agent_window = Some(2);
+        assert!(!keeps(at_rest, Side::Before, &Op::Append(user("x"))));
+    }
+
+    #[test]
     fn an_end_that_cuts_what_was_counted_drops_the_count() {
         for (kept_through, is_kept) in [(5, true), (4, true), (3, false), (0, false)] {
             let mut it = during_turn();

@@ -154,10 +154,9 @@ impl Context {
 
     /// It has another agent from its next turn on. A model that was not told of an earlier switch knows the
     /// agent before that one.
-    pub(crate) fn switch_agent(&mut self, agent: Option<AgentUse>, window: Option<u32>) {
+    pub(crate) fn switch_agent(&mut self, agent: Option<AgentUse>) {
         let is_other = name_of(agent.as_ref()) != name_of(self.agent.as_ref());
-        let from = self.agent.clone();
-        self.set_agent(agent, window);
+        let from = std::mem::replace(&mut self.agent, agent);
         if is_other && self.switched.is_none() {
             self.switched = Some(Switched { from });
         }

@@ -549,8 +549,12 @@ fn the_window_of_an_agent_counts_in_a_context_without_one() {
         }));
         assert_eq!(seen(&world), number);
     }
+    submit(&mut world, "four");
     switch(&mut world, "default");
-    assert_eq!(seen(&world), 6);
+    assert_eq!(seen(&world), 2, "the window stays during a turn");
+    world.reply(1, "fourth", &[]);
+    submit(&mut world, "five");
+    assert_eq!(seen(&world), 8);
     check(&world);
 }
 

@@ -44,6 +44,21 @@ fn ids(hits: &[Hit]) -> Vec<&str> {
     hits.iter().map(|hit| hit.id.as_str()).collect()
 }
 
+#[test]
+fn a_page_of_average_length_with_each_word_once_has_one_half() {
+    let mut index = Index::new();
+    for id in ["a", "b", "c"] {
+        let page = Page::new("", &format!("{id}pple {id}vocado walnut"), &[]);
+        index.put(id, 1, page.entry());
+    }
+    let hits = index.search(&query("bpple bvocado walnut"));
+    assert_eq!(ids(&hits)[0], "b");
+    assert!((hits[0].score - 0.5).abs() < 1e-9, "{hits:?}");
+    let in_title = Page::new("bpple bvocado walnut", "bpple bvocado walnut", &[]);
+    index.put("b", 1, in_title.entry());
+    assert!(index.search(&query("bpple bvocado walnut"))[0].score > 0.5);
+}
+
 fn wiki() -> Index {
     let mut index = Index::new();
     let pages = [

@@ -271,6 +271,11 @@ fn the_notes_of_a_conversation_stay_when_a_turn_has_ended() {
     assert_eq!(noted(&world), "a note");
     world.command(submit("again"));
     assert_eq!(noted(&world), "a note");
+    let none = crate::world::tool_call("scratchpad", &json!({"text": "", "mode": "replace"}));
+    world.reply(1, "", &[none]);
+    assert_eq!(noted(&world), "");
+    world.reply(1, "Forgotten.", &[]);
+    assert_eq!(noted(&world), "");
 }
 
 #[test]

@@ -73,19 +73,25 @@ mod tests {
                 ..AgentUse::default()
             }),
             window: (!is_active).then_some(Window { messages: 4 }),
+            agent_window: Some(Window { messages: 9 }),
             when_full: match is_active {
                 true => WhenFull::Unspecified.into(),
                 false => WhenFull::Refuse.into(),
             },
             ..ContextSummary::default()
         };
-        let lines = table(&[context("draft", false), context("main", true)]);
+        let plain = ContextSummary {
+            name: "plain".to_owned(),
+            ..ContextSummary::default()
+        };
+        let lines = table(&[context("draft", false), context("main", true), plain]);
         assert_eq!(
             lines,
             [
                 "   CONTEXT  TURNS  MESSAGES  BYTES  WINDOW  WHEN FULL  AGENT",
                 "   draft        0        12      0  4       refuse     default",
-                "*  main         0        12      0  all     compact    reviewer",
+                "*  main         0        12      0  9       compact    reviewer",
+                "   plain        0         0      0  all     compact    default",
             ]
         );
     }

@@ -91,7 +91,7 @@ fn said(window: Option<WindowSize>, when_full: Option<Setting>) -> String {
     let window = window.map(|size| match size.0 {
         Some(1) => "has a window of 1 message".to_owned(),
         Some(messages) => format!("has a window of {messages} messages"),
-        None => "has no window".to_owned(),
+        None => "has no window of its own".to_owned(),
     });
     let when_full = when_full.map(|setting| match setting {
         Setting::Compact => "is compacted when a request is too long",
@@ -110,7 +110,7 @@ mod tests {
     fn what_was_set_is_said() {
         let window = |size| Some(WindowSize(size));
         assert_eq!(said(window(Some(1)), None), "has a window of 1 message");
-        assert_eq!(said(window(None), None), "has no window");
+        assert_eq!(said(window(None), None), "has no window of its own");
         let refuses = "refuses a request that is too long";
         assert_eq!(said(None, Some(Setting::Refuse)), refuses);
         let both = said(window(Some(40)), Some(Setting::Compact));

@@ -16,9 +16,7 @@ const RESULT: [(&str, &str); 1] = [("handle", "--result")];
 /// Where the text goes.
 enum Target {
     File(Replacement),
-    /// To a program that reads it as it is.
-    Pipe,
-    /// To a terminal or into a JSON document, once it is whole.
+    /// To standard output once it is whole: whoever reads that slowly does not keep the server waiting.
     Gathered(Vec<u8>),
 }
 
@@ -26,7 +24,6 @@ impl Target {
     fn add(&mut self, part: &[u8]) -> Result<(), CliError> {
         match self {
             Self::File(file) => file.bytes(part),
-            Self::Pipe => out::bytes(part),
             Self::Gathered(text) => {
                 text.extend_from_slice(part);
                 Ok(())
@@ -53,8 +50,7 @@ pub(super) async fn show(
     let output = file::named(output);
     let mut target = match output {
         Some(path) => Target::File(Replacement::begin(path, Readers::User)?),
-        None if context.json || out::is_terminal() => Target::Gathered(Vec::new()),
-        None => Target::Pipe,
+        None => Target::Gathered(Vec::new()),
     };
     let mut whole = ResultHandle::default();
     let mut bytes = 0;
@@ -72,27 +68,24 @@ pub(super) async fn show(
                 file::written(context, path, &format!("{bytes} bytes"))?;
             }
         }
-        Target::Pipe => {}
-        Target::Gathered(text) => {
-            let text = String::from_utf8_lossy(&text);
-            match context.json {
-                true => out::json(&json!({
-                    "session": session,
-                    "whole": result_handle(Some(&whole)),
-                    "text": text,
-                }))?,
-                false => out::text(&text)?,
-            }
+        Target::Gathered(text) if context.json => out::json(&json!({
+            "session": session,
+            "whole": result_handle(Some(&whole)),
+            "text": String::from_utf8_lossy(&text),
+        }))?,
+        Target::Gathered(text) if out::is_terminal() => {
+            out::text(&String::from_utf8_lossy(&text))?;
         }
+        Target::Gathered(text) => out::bytes(&text)?,
     }
     if !context.json {
-        tell_of_loss(&whole);
+        warn_of_loss(&whole);
     }
     Ok(())
 }
 
-/// Says on standard error what the text lacks at its end.
-fn tell_of_loss(whole: &ResultHandle) {
+/// Warns if the text is incomplete.
+fn warn_of_loss(whole: &ResultHandle) {
     if whole.lost_bytes > 0 {
         screen::tell(&format!(
             "the last {} bytes of the result were not kept: the session had no more room in the store",
