@@ -70,6 +70,9 @@ pub use waiting::*;
 pub use watching::*;
 pub use watching_documents::*;
 
+/// A case under way.
+pub type Case = futures::future::BoxFuture<'static, ()>;
+
 /// A test for each case of the suite. The argument is the path of an async function without
 /// parameters that makes a fresh [`Subject`]. With `together` before it, one test has all cases: for
 /// subjects that share what takes long to make.
@@ -374,11 +377,12 @@ macro_rules! conformance {
         async fn all_cases() {
             let mut failed = Vec::new();
             $(
-                let case = tokio::spawn(async {
+                // Of one type, for which the compiler builds one task.
+                let case: $crate::conformance::Case = Box::pin(async {
                     let subject = $subject().await;
                     $crate::conformance::$case(&subject).await;
                 });
-                if case.await.is_err() {
+                if tokio::spawn(case).await.is_err() {
                     failed.push(stringify!($case));
                 }
             )+
