@@ -3,16 +3,19 @@
 //! is read, and the journal is folded instead.
 
 use crate::world::{World, graph, look, model_step, send, step_call, tool_call, tool_step};
+use cairn_engine::agent::AgentDefinition;
+use cairn_engine::command::{Command, CreateContext};
 use cairn_engine::conversation::LayerKind;
 use cairn_engine::decide::Input;
 use cairn_engine::session::Session;
 use serde_json::json;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 const GOLDEN: &str = include_str!("checkpoint-23.hex");
 
-/// A run with something of all that a state has: steps that have ended, run and wait, and a call in
-/// doubt.
+/// A run with something of all that a state has: steps that have ended, run and wait, a call in doubt, and a
+/// context with an agent.
 fn world() -> World {
     let mut world = World::with_plan(graph(vec![
         model_step("a"),
@@ -31,6 +34,17 @@ fn world() -> World {
         &[parts, tool_call("scratchpad", &json!({"text": "a note"}))],
     );
     world.reply(4, "I send.", &[look(), send()]);
+    let brief = AgentDefinition {
+        window: Some(2),
+        ..AgentDefinition::named("brief")
+    };
+    let known = Ok(Some(Arc::new(brief)));
+    world.agents.0.insert("brief".to_owned(), known);
+    world.command(Command::from(CreateContext {
+        name: "side".to_owned(),
+        agent: "brief".to_owned(),
+        ..CreateContext::default()
+    }));
     world.decide(Input::TakenOver { holder_dead: false });
     world
 }

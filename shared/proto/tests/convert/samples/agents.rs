@@ -41,7 +41,7 @@ pub(super) fn reviewer() -> AgentDefinition {
             keep_turns: Some(2),
             when_full: Some(WhenFull::Refuse),
         },
-        window: Some(20),
+        window: None,
         skills: vec![SkillOffer {
             name: "release".into(),
             description: "Cuts a release.".into(),
@@ -67,6 +67,14 @@ pub(super) fn events() -> Kinds {
         digest: DIGEST.into(),
         capabilities: String::new(),
     };
+    let brief = AgentDefined {
+        agent: Arc::new(AgentDefinition {
+            window: Some(20),
+            ..AgentDefinition::named("brief")
+        }),
+        digest: DIGEST.into(),
+        capabilities: String::new(),
+    };
     let started = RunStarted {
         run: 2,
         goal: "Review it".into(),
@@ -88,6 +96,7 @@ pub(super) fn events() -> Kinds {
     vec![
         ("agent_defined", defined.into()),
         ("agent_defined.default", default.into()),
+        ("agent_defined.window", brief.into()),
         ("agent_switched", switched(used()).into()),
         ("agent_switched.default", switched(None).into()),
         ("run_started.agent", started.into()),
