@@ -16,7 +16,7 @@ const RESULT: [(&str, &str); 1] = [("handle", "--result")];
 /// Where the text goes.
 enum Target {
     File(Replacement),
-    /// To standard output once it is whole: whoever reads that slowly does not keep the server waiting.
+    /// To standard output once it is whole, so that a slow reader does not keep the server waiting.
     Gathered(Vec<u8>),
 }
 
