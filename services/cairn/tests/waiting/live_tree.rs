@@ -3,11 +3,13 @@
 //! commands come to a server.
 
 use crate::support::{CAIRN, place};
-use cairn_testkit::{Change, Changes, Site, TestStore};
+use cairn_testkit::{Change, Changes, Site, TestStore, eventually};
 use place::Place;
+use rustix::fs::OFlags;
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Seek as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -69,6 +71,19 @@ fn wait_for_call(site: &Site) {
 
 fn let_call_end(site: &Site) {
     fs::write(site.path().join("go"), "go\n").expect("the call continues");
+}
+
+/// The program of a process that was killed ends, too. Then nobody opens the pipe to read.
+fn wait_for_end_of_program(site: &Site) {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    eventually("the end of the program", || {
+        let mut options = OpenOptions::new();
+        let opened = options
+            .write(true)
+            .custom_flags(flags)
+            .open(site.path().join("go"));
+        opened.is_err().then_some(())
+    });
 }
 
 /// A folder with the tree in it.
@@ -209,8 +224,7 @@ fn a_run_that_is_taken_up_again_keeps_its_tree_where_nothing_is_said(store: Test
         !place.site.path().join(".trace").exists(),
         "nobody asked for it"
     );
-    // The call of the process that is gone does not end before it is told to.
-    let_call_end(&place.site);
+    wait_for_end_of_program(&place.site);
     let mut dump = Dump::at(&place.site.path().join(".trace"));
     serve(&mut place);
     let mut run = start(&place, &["resume", "s", "--tree-dir"]);
