@@ -301,6 +301,8 @@ async fn a_compacted_message_is_found() {
     let mut client = world.client.clone();
     let forked = world.until(client.fork_session(fork)).await;
     let forked = forked.expect("a copy").into_inner().session;
+    // An attempt whose executor is gone would begin again, and be taken for the next one.
+    let mut under_way = Vec::new();
     for session in [parent, forked] {
         let mut attempt = begin(&world, &session, "", None).await;
         let query = r#"{"query": "harbour lighthouse town"}"#;
@@ -311,6 +313,7 @@ async fn a_compacted_message_is_found() {
         assert_eq!(names, ["[message 1, user", "[message 3, user"], "{found}");
         let again = retrieve(&world, &mut attempt, 1, query).await;
         assert_eq!(again, found, "the search before is not found");
+        under_way.push(attempt);
     }
 }
 
