@@ -107,9 +107,13 @@ async fn is_told_although_written_past(mut servers: TestStore) {
     // memory is not what the same number stands for now.
     let list = answered(|| store.list_memory(&remembered)).await.unwrap();
     assert_eq!((list.entries[0].value.as_str(), list.last_seq), ("new", 3));
-    assert_eq!(*store.losses().borrow(), 3);
     let owned = key("owned");
-    let want = ["commanded", "owned", "remembered"];
+    let mut want = vec!["commanded", "owned", "remembered"];
+    // The look may also have come before the command was sent again.
+    if *store.losses().borrow() > want.len() as u64 {
+        want.push("repeated");
+    }
+    assert_eq!(*store.losses().borrow(), want.len() as u64);
     assert_eq!(quarantine(&store).await, want);
     documents.check_noticed([&store, &elsewhere]).await;
     // Who has gone on from the older state gets no further.
