@@ -227,12 +227,15 @@ impl Inbox {
         let mut last = None;
         loop {
             let time = self.remaining().min(self.lease / 3);
+            let began = Instant::now();
             match self.while_listening(pin!(call(time))).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) if !may_pass(&error) => return Err(end_of(error)),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "the store is asked again");
-                    last = Some(error);
+                    // A process that was suspended meanwhile has learned nothing of the store.
+                    let was_suspended = began.elapsed() > time + self.lease / 3;
+                    last = (!was_suspended).then_some(error);
                 }
                 Err(end) => return Err(self.given_up(end, last)),
             }
