@@ -174,11 +174,11 @@ async fn a_session_of_a_newer_version_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_that_the_store_lost_is_named_as_damage() {
+async fn damage_that_the_store_reports_ends_a_stream() {
     let world = World::new().await;
     let (session, _attempt, _) = with_long_result(&world, &lines(20_000)).await;
     world.faults.always("GetBlob", Some(Fault::Damage));
     let error = whole(&world.client, &session, "result-1").await;
-    let error = error.expect_err("it is lost");
+    let error = error.expect_err("it is damaged");
     assert_eq!(error.kind(), ErrorKind::DataLoss, "{error}");
 }
